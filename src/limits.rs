@@ -91,4 +91,6 @@ table! {
     SERVER_STATUS = "the status of a running server", 32 * MIB, 10 s, "src/cli/server.rs";
     /// Recordings take 15 MiB of a server's memory, compressed. What does not fit is left out by whole groups.
     RECORDING = "a recording, from a file or a running server", 32 * MIB, 10 s, "src/cli/replay.rs";
+    /// Some hundred calls with the headers of their responses.
+    VERIFY_REPORT = "a report of `headcount verify`", 16 * MIB, 10 s, "src/verify/report.rs";
 }

@@ -6,7 +6,9 @@ use tokio::task::JoinHandle;
 
 use super::CommandError;
 use crate::check::{self, Autoscaler, CheckInput, Finding};
-use crate::cloud::{CallMeter, CallMetrics, Cloud, Family, GroupName, ReadOnlyCloud, SharedCloud, VerifiableCloud};
+use crate::cloud::{
+    CallMeter, CallMetrics, Cloud, Family, GroupName, ReadOnlyCloud, ResponseLog, SharedCloud, VerifiableCloud,
+};
 use crate::clouds::separate_zones::SeparateZones;
 use crate::clouds::simulated;
 use crate::config::{CloudSettings, Config, Source};
@@ -119,11 +121,13 @@ pub(super) async fn connect(config: &Config) -> Result<Connected, CommandError> 
     Ok(Connected { fleet, families, simulated, sign_ins, cluster, calls, prices, live_prices })
 }
 
-/// Connects every source for `verify`, without calling any.
+/// Connects every source for `verify`, without calling any. Their responses are kept in this log.
 pub(super) async fn connect_for_probes(
     config: &Config,
+    responses: &ResponseLog,
 ) -> Result<Vec<(Arc<str>, Arc<dyn VerifiableCloud>)>, CommandError> {
-    connect_all(config, &mut Handles::default(), &CallMetrics::default()).await
+    let meter = |_: &str| CallMeter::default().logging(responses.clone());
+    connect_all(config, &mut Handles::default(), meter).await
 }
 
 /// Connects every source, without a way to write to it, and without calling any.
@@ -153,14 +157,14 @@ fn prices<C>(settings: &Settings<C>, as_cloud: impl Fn(&C) -> &dyn Cloud) -> Pri
 async fn connect_all(
     config: &Config,
     handles: &mut Handles,
-    calls: &CallMetrics,
+    meter: impl Fn(&str) -> CallMeter,
 ) -> Result<Vec<(Arc<str>, Arc<dyn VerifiableCloud>)>, CommandError> {
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
     let (mut sources, mut problems) = (Vec::new(), Vec::new());
     for source in &config.sources {
-        match connect_source(source, handles, calls.meter(&source.name)).await {
+        match connect_source(source, handles, meter(&source.name)).await {
             Ok(cloud) => sources.push((Arc::from(source.name.as_str()), cloud)),
             Err(error) => problems.push(error.to_string()),
         }
@@ -174,7 +178,7 @@ async fn connect_to_serve(
     handles: &mut Handles,
     calls: &CallMetrics,
 ) -> Result<Vec<(Arc<str>, SharedCloud)>, CommandError> {
-    let sources = connect_all(config, handles, calls).await?.into_iter();
+    let sources = connect_all(config, handles, |source| calls.meter(source)).await?.into_iter();
     Ok(sources.map(|(name, cloud)| (name, by_zones(cloud, &config.groups))).collect())
 }
 

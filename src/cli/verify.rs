@@ -1,9 +1,11 @@
 //! `headcount verify`
 
 use std::io::{self, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+
+use async_trait::async_trait;
 
 use super::CommandError;
 use super::clouds;
@@ -11,17 +13,16 @@ use super::output::print;
 use super::patience::Patience;
 use super::shutdown::Shutdown;
 use crate::cloud::text::printable;
-use crate::cloud::{CapacityIs, GroupName, GroupReading, VerifiableCloud};
+use crate::cloud::{CapacityIs, Cloud as _, GroupName, ResponseLog};
 use crate::clouds::simulated::Simulated;
 use crate::config::{self, Config};
 use crate::verify::{
-    self, Bounds, Event, Finding, INSTANCES_MAX_DEFAULT, Outcome, Plan, Probe, Setup, State, TokioClock, Verdict, Watch,
+    self, Bounds, Choice, Clock, Cost, Event, Finding, INSTANCES_MAX_DEFAULT, Outcome, Plan, Probe, Report, Setup,
+    State, TokioClock, Verdict, Watch,
 };
 
 /// The group of the demo that is used unless another one is named.
 const DEMO_GROUP: &str = "auto-scaling";
-/// About how long the probes take on a real cloud, for what they cost.
-const TAKES: Duration = Duration::from_secs(15 * 60);
 
 /// Measure on one node group that is set aside for it whether a cloud does what Headcount assumes.
 ///
@@ -29,14 +30,18 @@ const TAKES: Duration = Duration::from_secs(15 * 60);
 /// tag headcount-verify=allowed, have the minimum 0 and at most two instances. At the end, and after Ctrl-C or an
 /// error, it restores the size that it found; after a kill, the next run does. Without --allow-writes, it only says what
 /// it would do. The report names no account and no group, and is made to be attached to an issue. Exits with 1 if an
-/// assumption is broken.
+/// assumption is broken. With --against, it measures a simulated group that does what a report shows, and exits with 1
+/// if the verdicts differ.
 #[derive(Debug, clap::Args)]
 pub(super) struct Verify {
     #[command(flatten)]
     configuration: config::Arguments,
     /// The name of the group; SOURCE/NAME where two sources have one of this name.
-    #[arg(long, value_name = "NAME", required_unless_present = "demo")]
+    #[arg(long, value_name = "NAME", required_unless_present_any = ["demo", "against"])]
     group: Option<String>,
+    /// Measure a simulated group that does what this report shows. Nothing else is read or written.
+    #[arg(long, value_name = "REPORT", conflicts_with_all = ["config", "demo", "group"])]
+    against: Option<PathBuf>,
     /// Write to the group. Without this, nothing is written.
     #[arg(long)]
     allow_writes: bool,
@@ -56,106 +61,91 @@ pub(super) struct Verify {
 
 /// The group, and what is known of it before the run.
 struct Chosen {
-    cloud: Arc<dyn VerifiableCloud>,
-    reading: GroupReading,
+    choice: Choice,
+    responses: ResponseLog,
+    clock: Box<dyn Clock>,
     declared: Option<CapacityIs>,
     is_read_only: bool,
-    price: Result<String, String>,
+    cost: Cost,
 }
 
 impl Verify {
     pub(super) async fn run(self) -> Result<(), CommandError> {
+        if let Some(path) = &self.against {
+            return self.against(path).await;
+        }
         let name = self.group.clone().unwrap_or_else(|| DEMO_GROUP.to_owned());
         let state = State::at(self.state.clone().unwrap_or_else(|| default_state(&name)));
-        let chosen = if self.configuration.demo { demo(&name).await? } else { self.choose(&name).await? };
-        let failed = |error: verify::StateError| CommandError::Failed(error.to_string());
-        let left = state.left().map_err(failed)?;
-        if let Some(found) = left.as_ref().filter(|found| found.group != chosen.reading.name) {
-            let (path, group) = (state.path().display(), &found.group);
-            return Err(CommandError::Failed(format!(
-                "{path} is of the group {group}; name another file with --state"
-            )));
-        }
-        let plan = match left.clone() {
-            // What a run that was killed left need not look like a group that is at rest.
-            Some(found) if chosen.reading.hints.is_set_aside => Plan::restoring(found, self.max_instances),
-            _ => verify::plan(&chosen.reading, Bounds { instances_max: self.max_instances })
-                .map_err(|error| CommandError::Failed(format!("{name} is not used: {error}")))?,
+        let chosen = if self.configuration.demo {
+            simulated(Simulated::set_aside(0), &name).await?
+        } else {
+            self.choose(&name).await?
         };
-        print(&heading(&name, &plan, &chosen, left.is_some()))?;
+        let (plan, is_continued) =
+            chosen.choice.plan(&state, Bounds { instances_max: self.max_instances }).map_err(failed)?;
+        print(&heading(&name, &plan, &chosen.cost, is_continued))?;
         if !self.allow_writes {
-            return print(&intentions(&chosen));
+            return print(&intentions(&chosen.choice));
         }
         if chosen.is_read_only {
-            return Err(CommandError::Failed(
-                "the configuration says readOnly: true, so nothing is written".to_owned(),
-            ));
+            return Err(failed("the configuration says readOnly: true, so nothing is written"));
         }
-        let shutdown =
-            Shutdown::on_signals().map_err(|error| CommandError::Failed(format!("cannot receive signals: {error}")))?;
-        print(&row(&COLUMNS))?;
-        let setup = Setup {
-            cloud: &*chosen.cloud,
-            clock: &TokioClock::default(),
-            reading: chosen.reading,
-            found: plan.found,
-            is_continued: left.is_some(),
-            instances_max: plan.instances_max,
-            declared: chosen.declared,
-            state,
-        };
-        let outcome = verify::run(setup, &mut Printer, shutdown.begun()).await;
+        let outcome = measure(&chosen, plan, is_continued, state).await?;
         self.conclude(outcome)
+    }
+
+    /// Measures a simulated group that does what a report shows.
+    async fn against(&self, path: &Path) -> Result<(), CommandError> {
+        let report = Report::read(path).map_err(|error| failed(format!("{}: {error}", path.display())))?;
+        let cloud = Simulated::as_seen(0, report.size, report.assumed, &report.behavior);
+        let chosen = simulated(cloud, Simulated::AS_SEEN).await?;
+        let state = State::at(self.state.clone().unwrap_or_else(|| default_state(Simulated::AS_SEEN)));
+        let bounds = Bounds { instances_max: self.max_instances };
+        let (plan, is_continued) = chosen.choice.plan(&state, bounds).map_err(failed)?;
+        let outcome = measure(&chosen, plan, is_continued, state).await?;
+        if let Some(file) = &self.report {
+            outcome.report.write(file).map_err(|error| failed(format!("cannot write {}: {error}", file.display())))?;
+        }
+        let differences = report.differences(&outcome.report);
+        for (probe, seen, here) in &differences {
+            print(&format!("\n{}: {seen} in the report, {here} here\n", probe.name()))?;
+        }
+        match differences.len() {
+            0 => print("\nEvery verdict of the report was found again in the simulated group.\n"),
+            count => Err(failed(format!("{count} verdicts of the report were not found in the simulated group"))),
+        }
     }
 
     /// Finds the group in the sources of the configuration.
     async fn choose(&self, name: &str) -> Result<Chosen, CommandError> {
         let config = Config::load(&self.configuration)?;
-        let price = self.price(&config, name).await;
-        let mut found = Vec::new();
-        for (source, cloud) in clouds::connect_for_probes(&config).await? {
-            let group = name.strip_prefix(&format!("{source}/")).unwrap_or(name);
-            // Listing first: it tells the cloud which groups are its own.
-            let failed = |error: crate::cloud::CloudError| format!("{source}: {error}");
-            cloud.list().await.map_err(failed).map_err(CommandError::Failed)?;
-            let reading = cloud.observe_for_write(&GroupName(group.into())).await;
-            if let Some(reading) = reading.map_err(failed).map_err(CommandError::Failed)? {
-                found.push((source, cloud, reading));
-            }
-        }
-        let names: Vec<String> = found.iter().map(|(source, ..)| format!("{source}/{name}")).collect();
-        match (found.pop(), found.is_empty()) {
-            (Some((_, cloud, reading)), true) => Ok(Chosen {
-                cloud,
-                reading,
-                declared: config.groups.of(name).capacity_is,
-                is_read_only: config.read_only,
-                price,
-            }),
-            (None, _) => Err(CommandError::Failed(format!("no source has a node group {name}"))),
-            (Some(_), false) => Err(CommandError::Failed(format!("several sources have it: {}", names.join(", ")))),
-        }
+        let cost = self.price(&config, name).await.unwrap_or_else(Cost::Unknown);
+        let responses = ResponseLog::default();
+        let sources = clouds::connect_for_probes(&config, &responses).await?;
+        Ok(Chosen {
+            choice: verify::choose(sources, name).await.map_err(failed)?,
+            responses,
+            clock: Box::new(TokioClock::default()),
+            declared: config.groups.of(name).capacity_is,
+            is_read_only: config.read_only,
+            cost,
+        })
     }
 
-    /// What an instance of the group costs per hour.
-    async fn price(&self, config: &Config, name: &str) -> Result<String, String> {
+    /// What an instance of the group costs.
+    async fn price(&self, config: &Config, name: &str) -> Result<Cost, String> {
         let prepared = clouds::prepare(config).await.map_err(|error| error.to_string())?;
         let (prices, _) = prepared.prices(config);
         let fleet = prepared.start();
         let until = self.patience.wait_ready(&fleet).await.map_err(|error| error.to_string())?;
         let template = fleet.template(name, until).await.map_err(|error| error.to_string())?;
-        let quote = prices.quote(&template.offer);
-        let total = quote.hourly * f64::from(verify::OWN_INSTANCES_MAX) * TAKES.as_secs_f64() / 3600.0;
-        let (hourly, currency, provenance) = (quote.hourly, quote.currency, quote.provenance);
-        Ok(format!("about {total:.2} {currency} ({hourly} {currency} per instance and hour: {provenance})"))
+        Ok(Cost::Of(prices.quote(&template.offer)))
     }
 
     fn conclude(self, outcome: Outcome) -> Result<(), CommandError> {
         let Outcome { report, left } = outcome;
         let path = self.report.unwrap_or_else(|| default_report(SystemTime::now()));
-        let written = serde_saphyr::to_string(&report)
-            .map_err(|error| error.to_string())
-            .and_then(|text| std::fs::write(&path, text).map_err(|error| error.to_string()));
+        let written = report.write(&path);
         let broken: Vec<&Finding> = report.findings.iter().filter(|one| one.verdict == Verdict::Broken).collect();
         for finding in &broken {
             let law = finding.laws_at_risk.as_deref().unwrap_or_default();
@@ -164,37 +154,76 @@ impl Verify {
         }
         match written {
             Ok(()) => print(&format!("\nreport: {}\n", path.display()))?,
-            Err(error) => return Err(CommandError::Failed(format!("cannot write {}: {error}", path.display()))),
+            Err(error) => return Err(failed(format!("cannot write {}: {error}", path.display()))),
         }
         match left {
-            Some(left) => Err(CommandError::Failed(left)),
-            None if report.is_stopped => Err(CommandError::Failed("stopped; the size is restored".to_owned())),
+            Some(left) => Err(failed(left)),
+            None if report.is_stopped => Err(failed("stopped; the size is restored")),
             None if broken.is_empty() => Ok(()),
-            None => Err(CommandError::Failed(format!("{} assumptions are broken", broken.len()))),
+            None => Err(failed(format!("{} assumptions are broken", broken.len()))),
         }
     }
 }
 
-/// A simulated group, which costs nothing.
-async fn demo(name: &str) -> Result<Chosen, CommandError> {
-    let cloud = Arc::new(Simulated::set_aside(0));
-    let reading = crate::cloud::Cloud::observe(&*cloud, &GroupName(name.into())).await;
-    let reading = reading.ok().flatten();
-    let reading = reading
-        .ok_or_else(|| CommandError::Usage(format!("the demo has no group {name}: take auto-scaling or scale-set")))?;
-    let price = Ok("nothing: the cloud is simulated".to_owned());
-    Ok(Chosen { cloud, reading, declared: None, is_read_only: false, price })
+fn failed(error: impl ToString) -> CommandError {
+    CommandError::Failed(error.to_string())
 }
 
-fn heading(name: &str, plan: &Plan, chosen: &Chosen, is_continued: bool) -> String {
+/// Runs the probes until they are done or a signal stops them.
+async fn measure(chosen: &Chosen, plan: Plan, is_continued: bool, state: State) -> Result<Outcome, CommandError> {
+    let shutdown = Shutdown::on_signals().map_err(|error| failed(format!("cannot receive signals: {error}")))?;
+    print(&row(&COLUMNS))?;
+    let setup = Setup {
+        cloud: &*chosen.choice.cloud,
+        responses: chosen.responses.clone(),
+        clock: &*chosen.clock,
+        reading: chosen.choice.reading.clone(),
+        found: plan.found,
+        is_continued,
+        instances_max: plan.instances_max,
+        declared: chosen.declared,
+        state,
+    };
+    Ok(verify::run(setup, &mut Printer, shutdown.begun()).await)
+}
+
+/// A simulated group, which costs nothing, and whose time need not be waited for.
+async fn simulated(cloud: Simulated, name: &str) -> Result<Chosen, CommandError> {
+    let cloud = Arc::new(cloud);
+    let reading = cloud.observe(&GroupName(name.into())).await.ok().flatten();
+    let reading = reading
+        .ok_or_else(|| CommandError::Usage(format!("the demo has no group {name}: take auto-scaling or scale-set")))?;
+    Ok(Chosen {
+        clock: Box::new(SimulatedTime(Arc::clone(&cloud))),
+        choice: Choice { cloud, reading },
+        responses: ResponseLog::default(),
+        declared: None,
+        is_read_only: false,
+        cost: Cost::Nothing,
+    })
+}
+
+/// The time of a simulated cloud, which goes on at once where a probe waits.
+struct SimulatedTime(Arc<Simulated>);
+
+#[async_trait]
+impl Clock for SimulatedTime {
+    fn now(&self) -> Duration {
+        self.0.elapsed()
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        self.0.skip(duration);
+        // So that a signal is noticed.
+        tokio::task::yield_now().await;
+    }
+}
+
+fn heading(name: &str, plan: &Plan, cost: &Cost, is_continued: bool) -> String {
     let (size, launches) = (plan.found.size, plan.launches_max);
     let continued = if is_continued { "A run was killed before this one; its size is restored first.\n" } else { "" };
-    let cost = match &chosen.price {
-        Ok(price) => price.clone(),
-        Err(reason) => format!("unknown ({reason})"),
-    };
     let own = verify::OWN_INSTANCES_MAX;
-    let minutes = TAKES.as_secs() / 60;
+    let minutes = verify::TAKES.as_secs() / 60;
     format!(
         "Laws 1 and 11 do not hold for {name} meanwhile: instances that nobody named are terminated, and capacities are \
          written that nobody asked for.\n{continued}Size to restore: {size}. At most {own} instances more at a time and \
@@ -203,8 +232,8 @@ fn heading(name: &str, plan: &Plan, chosen: &Chosen, is_continued: bool) -> Stri
 }
 
 /// What would be done, without --allow-writes.
-fn intentions(chosen: &Chosen) -> String {
-    let model = chosen.reading.consistency;
+fn intentions(choice: &Choice) -> String {
+    let model = choice.reading.consistency;
     let line =
         |probe: Probe| format!("{:<31} {}\n    assumed: {}\n", probe.name(), probe.about(), probe.assumed(model));
     let probes = Probe::ALL.into_iter().filter(|probe| probe.unprobed().is_none());
@@ -232,7 +261,9 @@ impl Watch for Printer {
                 return;
             }
             Event::Called(_) => return,
-            Event::Began { stage, left } => format!("{stage} (about {} minutes left)", left.as_secs().div_ceil(60)),
+            Event::Began { stage, number, of, left } => {
+                format!("{number} of {of}: {stage} (about {} minutes left)", left.as_secs().div_ceil(60))
+            }
             Event::Ended { stage, why } => format!("{stage} ended early: {why}"),
             Event::Restoring(size) => {
                 format!("restoring the size {size}; if this is killed, the next run of the same command does it")

@@ -10,6 +10,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use super::response_log::ResponseLog;
 use crate::metrics::FamilySpec;
 
 const REQUESTS: FamilySpec = FamilySpec::counter(
@@ -125,13 +126,17 @@ impl CallMetrics {
         for succeeded in [true, false] {
             drop(self.renewals.get_or_create(&RenewalLabels::of(&source, succeeded)));
         }
-        CallMeter(Some(Arc::new(SourceMeter { source, metrics: self.clone(), codes: Mutex::default() })))
+        let counts = SourceMeter { source, metrics: self.clone(), codes: Mutex::default() };
+        CallMeter { counts: Some(Arc::new(counts)), responses: None }
     }
 }
 
 /// Counts the calls of one source. The default counts nothing.
 #[derive(Clone, Debug, Default)]
-pub struct CallMeter(Option<Arc<SourceMeter>>);
+pub struct CallMeter {
+    counts: Option<Arc<SourceMeter>>,
+    responses: Option<ResponseLog>,
+}
 
 #[derive(Debug)]
 struct SourceMeter {
@@ -158,9 +163,21 @@ pub enum CallStatus<'a> {
 }
 
 impl CallMeter {
+    /// The same meter, which also keeps responses in this log.
+    pub fn logging(self, responses: ResponseLog) -> Self {
+        Self { responses: Some(responses), ..self }
+    }
+
+    /// Keeps what HTTP says of a response, if anyone wants it.
+    pub fn responded<'a>(&self, api: &'static str, status: u16, headers: impl Iterator<Item = (&'a str, &'a str)>) {
+        if let Some(responses) = &self.responses {
+            responses.add(api, status, headers);
+        }
+    }
+
     /// Exports these API operations with a count of 0 before the first call.
     pub fn expect(&self, apis: impl IntoIterator<Item = &'static str>) {
-        let Some(meter) = &self.0 else { return };
+        let Some(meter) = &self.counts else { return };
         for api in apis {
             let labels = meter.labels(api, SUCCESS.to_owned());
             drop(meter.metrics.requests.get_or_create(&labels));
@@ -171,13 +188,13 @@ impl CallMeter {
 
     /// Counts that credentials were loaded again.
     pub fn credentials_renewed(&self, succeeded: bool) {
-        let Some(meter) = &self.0 else { return };
+        let Some(meter) = &self.counts else { return };
         meter.metrics.renewals.get_or_create(&RenewalLabels::of(&meter.source, succeeded)).inc();
     }
 
     /// Counts a call that took this long.
     pub fn observe(&self, api: &'static str, took: Duration, status: CallStatus<'_>) {
-        let Some(meter) = &self.0 else { return };
+        let Some(meter) = &self.counts else { return };
         let metrics = &meter.metrics;
         let text = match status {
             CallStatus::Success => SUCCESS.to_owned(),

@@ -5,6 +5,7 @@
 //! instance, capacity) and no API's own.
 
 mod adverse_setting;
+mod behavior;
 mod budget;
 mod call_meter;
 mod consistency;
@@ -22,6 +23,7 @@ mod node_image;
 mod price;
 mod quota;
 mod reading;
+mod response_log;
 pub mod secrets;
 mod spec;
 mod taint;
@@ -37,6 +39,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use tokio::sync::mpsc;
 
 pub use adverse_setting::{AdverseKind, AdverseSetting, AdverseSettings};
+pub use behavior::{Behavior, Falls, Raises};
 pub use budget::Budget;
 pub use call_meter::{CALL_FAMILIES, CallMeter, CallMetrics, CallStatus};
 pub use consistency::{CapacityIs, Consistency, Deletions, GrowsBy, Guard, Missing, Reads, Writes};
@@ -55,9 +58,10 @@ pub use reading::{
     CAPACITY_MAX, Counts, Failure, FailureClass, GroupHints, GroupReading, Instance, InstanceState, LaunchActivity,
     Launched, Listing, OwnLaunches, Permit, Shortfall, Zones,
 };
+pub use response_log::{RawResponse, ResponseLog};
 pub use spec::{NodeGroupSpec, SpecError};
 pub use taint::{Taint, TaintEffect};
-pub use verifiable::{SET_ASIDE_TAG, SET_ASIDE_VALUE, VerifiableCloud};
+pub use verifiable::{OWN_ENDPOINT, SET_ASIDE_TAG, SET_ASIDE_VALUE, VerifiableCloud};
 
 /// One cloud account (or subscription) and region (or resource group) that Headcount watches: a *source*.
 ///

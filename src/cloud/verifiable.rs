@@ -10,6 +10,10 @@ pub const SET_ASIDE_TAG: &str = "headcount-verify";
 /// The value of [`SET_ASIDE_TAG`] that allows writes.
 pub const SET_ASIDE_VALUE: &str = "allowed";
 
+/// What [`VerifiableCloud::kind_of`] says of a source that has an endpoint of its own, so that nobody takes its report
+/// for one of the cloud itself.
+pub const OWN_ENDPOINT: &str = ", at an endpoint of its own";
+
 /// A cloud on which `headcount verify` may measure, in one group that is set aside for it. `serve` holds a
 /// [`WritableCloud`], which has none of these calls (law 11).
 #[async_trait]

@@ -51,3 +51,11 @@ pub(super) const SURPLUS_AFTER: Duration = Duration::from_secs(2 * 60);
 pub(super) const EVIDENCE_MAX: usize = 2_000;
 /// The longest code of an error that a report keeps.
 pub(super) const CODE_CHARS_MAX: usize = 64;
+/// The longest text that a report keeps. Messages are cut before, to 200 characters.
+pub(super) const TEXT_CHARS_MAX: usize = 400;
+/// The most texts of one call.
+pub(super) const TEXTS_MAX: usize = 4;
+/// The most responses of one call: a listing can have many pages.
+pub(super) const RESPONSES_MAX: usize = 8;
+/// How long a group is watched for what a failed launch leaves, and for another attempt.
+pub(super) const FAILED_WATCH: Duration = Duration::from_secs(90);

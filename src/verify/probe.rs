@@ -162,6 +162,7 @@ impl Probe {
             Self::TimeToScaleIn => "sets a capacity below the live instances, and waits for the first termination",
             Self::ScaleInProtection => "sets a capacity below the live instances where they are protected",
             Self::OperationAddresses => "polls the first operation again at the end",
+            Self::FailedAllocation => "watches a launch that fails, if one does, and what it leaves",
             Self::Writes => "counts the writes of all probes that are throttled, and the budgets that responses report",
             _ => self.unprobed().unwrap_or_default(),
         }
@@ -176,11 +177,10 @@ impl Probe {
             }
             Self::RestartDuringUndo => "a restart of Headcount, in which the cloud has no part",
             Self::RestartDuringWrite => "a restart of Headcount; `late` measures the cloud's part in it",
-            Self::FailedAllocation => {
-                "it needs an instance type that the zone does not offer, and the probes change no launch settings; \
-                 launches that fail by themselves are in the evidence, with their codes"
+            Self::SpotAndDeallocated => {
+                "it needs a spot scale set, and calls that evict and deallocate a VM, for which Headcount has none; a VM \
+                 that the cloud evicts meanwhile is in the evidence"
             }
-            Self::SpotAndDeallocated => "it needs a spot scale set, and calls that evict and deallocate a VM of it",
             _ => return None,
         })
     }
@@ -226,6 +226,10 @@ impl Probe {
             }
             Self::ScaleInProtection => "no protected instance is terminated for a lower capacity".to_owned(),
             Self::OperationAddresses => "the address of an operation works until it has ended".to_owned(),
+            Self::FailedAllocation if is_scale_set => {
+                "refused at once, or its reason is reported and the capacity stays or goes back".to_owned()
+            }
+            Self::FailedAllocation => "its reason is reported, and the capacity stays".to_owned(),
             Self::Writes => match model.writes {
                 Writes::Ample => "some dozen writes in ten minutes are not throttled".to_owned(),
                 Writes::Scarce => "a few writes a minute are not throttled".to_owned(),
@@ -234,7 +238,6 @@ impl Probe {
             | Self::OtherClient
             | Self::RestartDuringUndo
             | Self::RestartDuringWrite
-            | Self::FailedAllocation
             | Self::SpotAndDeallocated => "see docs/verified.md".to_owned(),
         }
     }
@@ -253,7 +256,9 @@ impl Probe {
             Self::Deletions if is_scale_set => ("1, 3, 6", UNDECLARED),
             Self::Deletions => ("1, 3, 6", PROTECT),
             Self::Missing if is_scale_set => ("3", UNDECLARED),
-            Self::Missing => ("3, 13", "a low --max-node-provision-time of the Cluster Autoscaler"),
+            Self::Missing | Self::FailedAllocation => {
+                ("3, 13", "a low --max-node-provision-time of the Cluster Autoscaler")
+            }
             Self::CapacityIs if is_scale_set => ("1", UNDECLARED),
             Self::CapacityIs => ("1", READ_ONLY),
             Self::GrowsBy => ("7, 11", "no `launch: synchronous` for the group"),
@@ -268,11 +273,9 @@ impl Probe {
             Self::ScaleInProtection => ("1", READ_ONLY),
             Self::OperationAddresses => ("3, 12", "none is needed: reads show what became of an operation"),
             Self::Writes => ("9", "a longer --scan-interval of the Cluster Autoscaler"),
-            Self::OtherClient
-            | Self::RestartDuringUndo
-            | Self::RestartDuringWrite
-            | Self::FailedAllocation
-            | Self::SpotAndDeallocated => ("1", READ_ONLY),
+            Self::OtherClient | Self::RestartDuringUndo | Self::RestartDuringWrite | Self::SpotAndDeallocated => {
+                ("1", READ_ONLY)
+            }
         };
         Risk { laws, meanwhile }
     }

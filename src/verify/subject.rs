@@ -2,134 +2,74 @@
 
 use std::time::Duration;
 
-use thiserror::Error;
-
 use super::clock::Clock;
 use super::evidence::{Evidence, Observation, code, told};
 use super::limits::{ATTEMPT_PAUSE, ATTEMPT_PAUSE_MAX, ATTEMPTS, SETTLE_LIMIT, WAIT_EVERY};
 use super::probe::Probe;
+use super::restoration::Restoration;
 use super::settle::{self, Mode, Sizes, Step};
-use super::state::{Found, State, StateError};
+use super::state::StateError;
+use super::trouble::Trouble;
 use super::verdict::{Finding, Verdict};
+use super::watch::{Event, Watch};
 use crate::cloud::{
-    Acceptance, CapacityIs, CloudError, Consistency, Deletion, GroupReading, LaunchActivity, LaunchRequest,
-    LaunchResult, OperationHandle, Progress, ProviderId, Shortfall, VerifiableCloud,
+    Acceptance, Behavior, CapacityIs, CloudError, Consistency, Deletion, GroupName, GroupReading, LaunchActivity,
+    LaunchRequest, LaunchResult, OperationHandle, Progress, ProviderId, ResponseLog, Shortfall, VerifiableCloud,
 };
-
-/// What a run reports as it goes.
-#[derive(Debug)]
-pub enum Event<'a> {
-    /// A stage begins.
-    Began {
-        /// What it does.
-        stage: &'static str,
-        /// About how much time is left, for this stage and those after it.
-        left: Duration,
-    },
-    /// A call returned.
-    Called(&'a Observation),
-    /// A probe found something.
-    Found(&'a Finding),
-    /// A stage ended early.
-    Ended {
-        /// The stage.
-        stage: &'static str,
-        /// Why, with the cloud's own text.
-        why: String,
-    },
-    /// The size that was found is being restored.
-    Restoring(u32),
-}
-
-/// Sees what a run does.
-pub trait Watch: Send {
-    /// Something happened.
-    fn see(&mut self, event: Event<'_>);
-}
-
-/// Why a stage ended early.
-#[derive(Debug, Error)]
-pub(super) enum Trouble {
-    /// A call failed.
-    #[error("{0}")]
-    Cloud(#[from] CloudError),
-    /// The group is gone.
-    #[error("the cloud does not return the group any more")]
-    Gone,
-    /// It took too long.
-    #[error("gave up waiting for {0}")]
-    TimedOut(&'static str),
-    /// The cloud did not launch any.
-    #[error("the launch failed ({0})")]
-    NoInstance(String),
-    /// A capacity above what is allowed.
-    #[error("a capacity of {0} is above --max-instances")]
-    TooMany(u32),
-    /// What was found cannot be kept in a file.
-    #[error("{0}")]
-    State(#[from] StateError),
-}
-
-impl Trouble {
-    /// What a report says of it.
-    pub(super) fn told(&self) -> String {
-        match self {
-            Self::Cloud(error) => told(error),
-            Self::NoInstance(reason) => format!("the launch failed ({})", code(reason)),
-            other => other.to_string(),
-        }
-    }
-}
 
 /// The group, and what has been seen of it.
 pub(super) struct Subject<'a> {
     pub(super) cloud: &'a dyn VerifiableCloud,
     pub(super) clock: &'a dyn Clock,
     pub(super) watch: &'a mut dyn Watch,
-    pub(super) found: Found,
+    pub(super) restoration: Restoration,
     pub(super) instances_max: u32,
-    pub(super) declared: Option<CapacityIs>,
-    state: State,
+    declared: Option<CapacityIs>,
+    responses: ResponseLog,
     pub(super) evidence: Evidence,
     pub(super) findings: Vec<Finding>,
+    pub(super) behavior: Behavior,
     /// The last reading with instances.
     pub(super) last: Option<GroupReading>,
-    /// When the last write was sent.
-    pub(super) written: Option<Duration>,
     /// How many writes were sent.
     pub(super) writes_sent: u32,
     /// How many of them the cloud throttled.
     pub(super) writes_throttled: u32,
-    /// When a write was sent that got no response yet, or never did.
-    pub(super) unanswered: Option<Duration>,
 }
 
 impl<'a> Subject<'a> {
     pub(super) fn new(
-        cloud: &'a dyn VerifiableCloud,
+        (cloud, responses): (&'a dyn VerifiableCloud, ResponseLog),
         clock: &'a dyn Clock,
         watch: &'a mut dyn Watch,
-        found: Found,
+        restoration: Restoration,
         instances_max: u32,
         declared: Option<CapacityIs>,
-        state: State,
     ) -> Self {
         Self {
             cloud,
             clock,
             watch,
-            found,
+            evidence: Evidence::of(&restoration.found().group),
+            restoration,
             instances_max,
             declared,
-            state,
-            evidence: Evidence::default(),
+            responses,
             findings: Vec::new(),
+            behavior: Behavior::default(),
             last: None,
-            written: None,
             writes_sent: 0,
             writes_throttled: 0,
-            unanswered: None,
         }
+    }
+
+    /// The size that was found.
+    pub(super) fn size(&self) -> u32 {
+        self.restoration.found().size
+    }
+
+    fn group(&self) -> GroupName {
+        self.restoration.found().group.clone()
     }
 
     /// What a probe found.
@@ -152,7 +92,7 @@ impl<'a> Subject<'a> {
 
     async fn read_once(&mut self) -> Result<GroupReading, Trouble> {
         let at = self.clock.now();
-        let read = self.cloud.read_capacity(&self.found.group).await;
+        let read = self.cloud.read_capacity(&self.group()).await;
         self.note_reading(at, "read the group", read)
     }
 
@@ -169,7 +109,7 @@ impl<'a> Subject<'a> {
 
     async fn observe_once(&mut self) -> Result<GroupReading, Trouble> {
         let at = self.clock.now();
-        let read = self.cloud.observe_for_write(&self.found.group).await;
+        let read = self.cloud.observe_for_write(&self.group()).await;
         let reading = self.note_reading(at, "read the group and its instances", read)?;
         match reading.instances {
             Some(_) => {
@@ -183,8 +123,9 @@ impl<'a> Subject<'a> {
     /// Reads the group in the list of all groups.
     pub(super) async fn list(&mut self) -> Result<Option<GroupReading>, Trouble> {
         let at = self.clock.now();
+        let group = self.group();
         let listed = self.cloud.list().await.map(|listing| {
-            let ours = |reading: &GroupReading| reading.name == self.found.group;
+            let ours = |reading: &GroupReading| reading.name == group;
             listing.groups.into_iter().find(ours)
         });
         match self.note_reading(at, "list the groups", listed) {
@@ -207,7 +148,12 @@ impl<'a> Subject<'a> {
             Ok(None) => "no such group".to_owned(),
             Err(error) => told(error),
         };
-        self.note(at, call.to_owned(), response);
+        let texts = match &read {
+            Ok(Some(reading)) => self.evidence.failures(reading),
+            Ok(None) => Vec::new(),
+            Err(error) => self.texts_of([error]),
+        };
+        self.note(at, call.to_owned(), response, texts);
         let mut reading = read?.ok_or(Trouble::Gone)?;
         if let Some(declared) = self.declared {
             reading.consistency.capacity_is = declared;
@@ -227,7 +173,7 @@ impl<'a> Subject<'a> {
         let at = self.begin_write()?;
         let written = self.cloud.set_capacity(basis, to).await;
         let on = basis.etag.as_deref().map(|etag| format!(" if {}", self.evidence.etag(etag))).unwrap_or_default();
-        self.end_write(at, format!("set the capacity to {to}{on}"), "accepted", written)
+        self.end_write(at, format!("set the capacity to {to}{on}"), ("accepted", Vec::new()), written)
     }
 
     /// Deletes instances on a reading, once.
@@ -242,15 +188,17 @@ impl<'a> Subject<'a> {
             Ok(deletion) if deletion.accepted.is_empty() => "gone already".to_owned(),
             _ => "accepted".to_owned(),
         };
-        self.end_write(at, format!("delete {}", names.join(", ")), &response, deleted)
+        let refused = deleted.iter().flat_map(|deletion| &deletion.refused).map(|(_, error)| error);
+        let texts = self.texts_of(refused);
+        self.end_write(at, format!("delete {}", names.join(", ")), (&response, texts), deleted)
     }
 
     /// Deletes an instance without telling the group.
     pub(super) async fn delete_behind(&mut self, id: &ProviderId) -> Result<(), Trouble> {
         let at = self.begin_write()?;
-        let deleted = self.cloud.delete_behind(&self.found.group, id).await;
+        let deleted = self.cloud.delete_behind(&self.group(), id).await;
         let call = format!("delete {} without telling the group", self.evidence.machine(id));
-        self.end_write(at, call, "accepted", deleted)
+        self.end_write(at, call, ("accepted", Vec::new()), deleted)
     }
 
     /// Launches one instance by a call, once.
@@ -262,17 +210,16 @@ impl<'a> Subject<'a> {
         let launched =
             self.cloud.launch(basis, &LaunchRequest { number: 1, token: token.to_owned(), zone: None }).await;
         let response = launched.as_ref().map(|launched| format!("{} launched", launched.instances.len()));
-        self.end_write(at, "launch 1".to_owned(), &response.unwrap_or_default(), launched)
+        let failures = launched.iter().flat_map(|launched| &launched.failures);
+        let texts = self.evidence.texts(failures.map(|failure| failure.message.as_str()));
+        self.end_write(at, "launch 1".to_owned(), (&response.unwrap_or_default(), texts), launched)
     }
 
     /// Before a write. What was found is on disk before the first one.
-    pub(super) fn begin_write(&mut self) -> Result<Duration, Trouble> {
-        if self.written.is_none() {
-            self.state.keep(&self.found)?;
-        }
+    pub(super) fn begin_write(&mut self) -> Result<Duration, StateError> {
         let at = self.clock.now();
+        self.restoration.before_write(at)?;
         self.writes_sent += 1;
-        (self.written, self.unanswered) = (Some(at), Some(at));
         Ok(at)
     }
 
@@ -280,21 +227,22 @@ impl<'a> Subject<'a> {
         &mut self,
         at: Duration,
         call: String,
-        accepted: &str,
+        (accepted, mut texts): (&str, Vec<String>),
         written: Result<T, CloudError>,
     ) -> Result<T, Trouble> {
         let response = written.as_ref().err().map_or_else(|| accepted.to_owned(), told);
-        self.note(at, call, response);
+        texts.extend(self.texts_of(written.as_ref().err()));
+        self.note(at, call, response, texts);
         self.writes_throttled += u32::from(matches!(written, Err(CloudError::Throttled { .. })));
         if !written.as_ref().is_err_and(CloudError::outcome_unknown) {
-            self.unanswered = None;
+            self.restoration.answered();
         }
         Ok(written?)
     }
 
     /// What a write shows that was abandoned.
     pub(super) fn note_abandoned(&mut self, at: Duration, to: u32) {
-        self.note(at, format!("set the capacity to {to}"), "abandoned".to_owned());
+        self.note(at, format!("set the capacity to {to}"), "abandoned".to_owned(), Vec::new());
     }
 
     /// What an accepted operation has come to.
@@ -304,18 +252,23 @@ impl<'a> Subject<'a> {
         let response = match &progress {
             Ok(Progress::Running { .. }) => "running".to_owned(),
             Ok(Progress::Succeeded) => "succeeded".to_owned(),
-            Ok(Progress::Failed(_)) => "failed".to_owned(),
+            Ok(Progress::Failed(failure)) => format!("failed ({})", code(&failure.code)),
             Ok(Progress::Preempted) => "preempted".to_owned(),
             Err(error) => told(error),
         };
-        self.note(at, "poll an operation".to_owned(), response);
+        let texts = match &progress {
+            Ok(Progress::Failed(failure)) => self.evidence.texts([failure.message.as_str()].into_iter()),
+            Ok(_) => Vec::new(),
+            Err(error) => self.texts_of([error]),
+        };
+        self.note(at, "poll an operation".to_owned(), response, texts);
         progress
     }
 
     /// What the cloud says of launches.
     pub(super) async fn launches(&mut self, shortfall: Shortfall) -> Option<LaunchActivity> {
         let at = self.clock.now();
-        let activity = self.cloud.launch_activity(&self.found.group, shortfall).await;
+        let activity = self.cloud.launch_activity(&self.group(), shortfall).await;
         let response = match &activity {
             Ok(activity) => {
                 let failures = activity.failures.iter().map(|failure| format!(", failed ({})", code(&failure.code)));
@@ -324,13 +277,22 @@ impl<'a> Subject<'a> {
             }
             Err(error) => told(error),
         };
-        self.note(at, "read the launches".to_owned(), response);
+        let texts = match &activity {
+            Ok(activity) => self.evidence.launch_failures(activity),
+            Err(error) => self.texts_of([error]),
+        };
+        self.note(at, "read the launches".to_owned(), response, texts);
         activity.ok()
     }
 
-    fn note(&mut self, at: Duration, call: String, response: String) {
+    fn texts_of<'e>(&self, errors: impl IntoIterator<Item = &'e CloudError>) -> Vec<String> {
+        self.evidence.texts(errors.into_iter().map(|error| error.fault().message.as_str()))
+    }
+
+    fn note(&mut self, at: Duration, call: String, response: String, texts: Vec<String>) {
         let took = self.clock.now().saturating_sub(at);
-        let observation = Observation { at: seconds(at), took: seconds(took), call, response, times: 1 };
+        let http = self.evidence.http(self.responses.take());
+        let observation = Observation { at: seconds(at), took: seconds(took), call, response, times: 1, texts, http };
         self.watch.see(Event::Called(&observation));
         self.evidence.add(observation);
     }
@@ -379,7 +341,7 @@ impl<'a> Subject<'a> {
 
     /// Brings the group to the size that was found and this many instances more.
     pub(super) async fn bring_to(&mut self, own: u32) -> Result<GroupReading, Trouble> {
-        let to = self.found.size + own;
+        let to = self.size() + own;
         let (until, mut mode) = (self.clock.now() + SETTLE_LIMIT, Mode::Gently);
         let mut last: Option<(u32, Sizes, Duration)> = None;
         loop {
@@ -390,7 +352,7 @@ impl<'a> Subject<'a> {
                 _ => now,
             };
             last = Some((reading.desired, sizes, since));
-            let (step, then) = settle::next(&reading, to, &self.found, mode, now.saturating_sub(since));
+            let (step, then) = settle::next(&reading, to, self.restoration.found(), mode, now.saturating_sub(since));
             mode = then;
             let written = match step {
                 Step::Done => return Ok(reading),
@@ -409,15 +371,10 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// The group is as it was found.
-    pub(super) fn forget(&self) -> Result<(), StateError> {
-        self.state.forget()
-    }
-
     /// The instances that the group did not have at the beginning, in this reading.
     pub(super) fn own(&self, reading: &GroupReading) -> Vec<ProviderId> {
         let live = reading.instances.iter().flatten().filter(|one| settle::lives(one));
-        live.map(|one| one.id.clone()).filter(|id| !self.found.instances.contains(id)).collect()
+        live.map(|one| one.id.clone()).filter(|id| !self.restoration.found().instances.contains(id)).collect()
     }
 }
 

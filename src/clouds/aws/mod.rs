@@ -33,7 +33,7 @@ use self::sdk::credentials::ReloadedCredentials;
 use self::sdk::identity::StsApi;
 use crate::cloud::{
     Acceptance, AdverseSettings, CallMeter, Cloud, CloudError, Currency, Deletion, DeniedCall, Family, GroupName,
-    GroupReading, InstanceType, LaunchActivity, LaunchRequest, LaunchResult, LaunchSpec, Listing, Market,
+    GroupReading, InstanceType, LaunchActivity, LaunchRequest, LaunchResult, LaunchSpec, Listing, Market, OWN_ENDPOINT,
     OperatingSystem, OperationHandle, PriceExtent, PriceList, Progress, ProviderId, Recognition, Shortfall,
     VerifiableCloud, WritableCloud,
 };
@@ -45,6 +45,8 @@ pub use crate::config::settings::aws::{Settings, TagQuery, TagQueryError};
 /// One AWS account and region.
 pub struct Aws {
     region: String,
+    /// Whether an endpoint is configured: it is hardly AWS itself then.
+    has_endpoint: bool,
     clock: Arc<CloudClock>,
     groups: Groups,
     launches: Launches,
@@ -76,6 +78,7 @@ impl Aws {
         let (sts, credentials) = (Arc::clone(&clients.sts), clients.credentials.clone());
         Self {
             region: clients.region.clone(),
+            has_endpoint: settings.endpoint.is_some(),
             clock: Arc::clone(&clients.clock),
             groups: Groups::new(settings, clients.scaling.clone()),
             prices: PriceLists {
@@ -208,7 +211,8 @@ impl WritableCloud for Aws {
 #[async_trait]
 impl VerifiableCloud for Aws {
     fn kind_of(&self, _reading: &GroupReading) -> String {
-        "Auto Scaling group, API 2011-01-01".to_owned()
+        let whose = if self.has_endpoint { OWN_ENDPOINT } else { "" };
+        format!("Auto Scaling group, API 2011-01-01{whose}")
     }
 
     /// Without lowering the desired capacity: for the group, that is an instance that it lacks.

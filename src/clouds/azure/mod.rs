@@ -46,8 +46,8 @@ use self::size_lists::SizeLists;
 use super::warnings::Warnings;
 use crate::cloud::{
     Acceptance, AdverseSettings, Budget, CallMeter, Cloud, CloudError, Currency, Deletion, DeniedCall, Family,
-    GroupName, GroupReading, InstanceType, LaunchActivity, LaunchSpec, Listing, Market, OperationHandle, PriceExtent,
-    PriceList, Progress, ProviderId, Quotas, Recognition, Shortfall, VerifiableCloud, WritableCloud,
+    GroupName, GroupReading, InstanceType, LaunchActivity, LaunchSpec, Listing, Market, OWN_ENDPOINT, OperationHandle,
+    PriceExtent, PriceList, Progress, ProviderId, Quotas, Recognition, Shortfall, VerifiableCloud, WritableCloud,
 };
 
 pub use crate::config::settings::azure::{AzureCloud, Credential, LabelQuery, Settings};
@@ -272,7 +272,8 @@ impl VerifiableCloud for Azure {
             Some(Orchestration::Flexible) => "flexible",
             None => "unknown",
         };
-        format!("VM scale set, orchestration mode {mode}, Compute API 2024-07-01")
+        let whose = if self.settings.endpoint.is_some() { OWN_ENDPOINT } else { "" };
+        format!("VM scale set, orchestration mode {mode}, Compute API 2024-07-01{whose}")
     }
 
     /// Only VMs of flexible scale sets can be deleted by themselves.

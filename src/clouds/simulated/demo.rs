@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{MissedTickBehavior, interval};
 
+use super::as_seen::LATENCY;
 use super::call::FaultRates;
 use super::chance::{Pick, seconds};
 use super::outcome::{LaunchOutcome, PlannedFailure};
@@ -42,7 +43,9 @@ impl Simulated {
         let quick = |plan: GroupPlan| plan.sized(0, 10, 1).launch_time(seconds(3, 4)).delete_time(seconds(3, 4));
         let scale_set = GroupPlan::azure("scale-set").sizing(Sizing::Nominal);
         let groups = [GroupPlan::aws("auto-scaling"), scale_set];
-        Self::with_groups(seed, groups.map(|plan| quick(plan).set_aside()))
+        let cloud = Self::with_groups(seed, groups.map(|plan| quick(plan).set_aside()));
+        cloud.fail_at(FaultRates { latency: LATENCY, ..FaultRates::default() });
+        cloud
     }
 
     /// Applies the due changes of the demo's world until it ends. Without this, changes are applied only during a call.

@@ -12,6 +12,7 @@
 
 mod adapter;
 mod agenda;
+mod as_seen;
 mod call;
 mod chance;
 mod demo;

@@ -29,7 +29,7 @@ pub struct Simulated {
     world: Mutex<World>,
     pub(super) faults: Mutex<Faults>,
     events: broadcast::Sender<Event>,
-    /// When the world began. Tests move it back to skip time.
+    /// When the world began. It is moved back to skip time.
     pub(super) began: Mutex<Instant>,
     pub(super) family: Family,
     meter: CallMeter,
@@ -79,6 +79,12 @@ impl Simulated {
     /// The time since the beginning of the world.
     pub fn elapsed(&self) -> Duration {
         self.began().elapsed()
+    }
+
+    /// Lets this much time pass at once, where nobody wants to wait for it.
+    pub fn skip(&self, time: Duration) {
+        let mut began = lock(&self.began);
+        *began = began.checked_sub(time).unwrap_or(*began);
     }
 
     /// Runs a function on the current world, under its lock.

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use crate::cloud::{Consistency, Deletions, GroupReading, InstanceState, Missing, ProviderId, Reads};
+use crate::cloud::{Consistency, Deletions, Falls, GroupReading, InstanceState, Missing, ProviderId, Reads};
 use crate::group::SETTLE;
 use crate::verify::evidence::told;
 use crate::verify::limits::{INSTANCE_LIMIT, LAG_EVERY, WAIT_EVERY};
 use crate::verify::probe::Probe;
 use crate::verify::settle::lives;
-use crate::verify::subject::{Subject, Trouble};
+use crate::verify::subject::{Subject, seconds};
+use crate::verify::trouble::Trouble;
 use crate::verify::verdict::Verdict;
 
 /// What the readings after a deletion showed.
@@ -78,6 +79,15 @@ impl Sights {
         (if is_assumed { Verdict::AsAssumed } else { Verdict::Broken }, when.to_owned())
     }
 
+    /// When the capacity falls, if it was seen to.
+    fn falls(&self) -> Option<Falls> {
+        match (self.fall(), self.fell_before_the_end || self.fell_at_once) {
+            (0, _) => None,
+            (_, true) => Some(Falls::WhenAccepted),
+            (_, false) => Some(Falls::WhenGone),
+        }
+    }
+
     /// What naming it twice does.
     pub(in crate::verify) fn named_twice(&self, model: Consistency, response: &str) -> (Verdict, String) {
         let each_time = model.missing == Missing::Retried;
@@ -126,6 +136,10 @@ pub(super) async fn run(subject: &mut Subject<'_>, model: Consistency) -> Result
             break;
         }
         subject.clock.sleep(if after < SETTLE { LAG_EVERY } else { WAIT_EVERY }).await;
+    }
+    subject.behavior.falls = sights.falls();
+    if sights.listed.is_none() {
+        subject.behavior.deletion_takes = Some(seconds(subject.clock.now().saturating_sub(accepted)));
     }
     let (verdict, seen) = sights.deletions(model);
     subject.find(Probe::Deletions, model, verdict, seen);

@@ -3,26 +3,34 @@
 use std::time::Duration;
 
 use super::Facts;
-use crate::cloud::{CloudError, Consistency, GroupReading, Guard, LaunchActivity, Missing, Progress, Shortfall};
+use super::allocation::{self, Launch};
+use crate::cloud::{CloudError, Consistency, GroupReading, Guard, LaunchActivity, Missing, Shortfall};
 use crate::group::{LAUNCH_BEGINS, SETTLE};
 use crate::verify::evidence::told;
-use crate::verify::limits::{INSTANCE_LIMIT, LAG_EVERY, LAG_LIMIT, LAG_STREAK, WAIT_EVERY};
+use crate::verify::limits::{LAG_EVERY, LAG_LIMIT, LAG_STREAK};
 use crate::verify::probe::Probe;
-use crate::verify::settle::Sizes;
-use crate::verify::subject::{Subject, Trouble};
+use crate::verify::subject::{Subject, seconds};
+use crate::verify::trouble::Trouble;
 use crate::verify::verdict::Verdict;
 
 pub(super) async fn run(subject: &mut Subject<'_>, model: Consistency, facts: &mut Facts) -> Result<(), Trouble> {
     subject.bring_to(0).await?;
-    let to = subject.found.size + 1;
+    let to = subject.size() + 1;
     let basis = subject.observe().await?;
-    let sent = subject.clock.now();
-    let acceptance = subject.set_on(&basis, to).await?;
+    let (sent, since) = (subject.clock.now(), subject.cloud.now());
+    let acceptance = match subject.set_on(&basis, to).await {
+        Err(Trouble::Cloud(error @ CloudError::OutOfResources(_))) => {
+            facts.is_without_instances = true;
+            return allocation::refused(subject, model, &basis, error).await;
+        }
+        acceptance => acceptance?,
+    };
     let accepted = subject.clock.now();
     facts.write_took = accepted.saturating_sub(sent);
     facts.operation = acceptance.handle.map(|handle| (handle, accepted));
     lags(subject, model, to).await?;
-    wait_for_instance(subject, facts, to).await.inspect_err(|_| facts.is_without_instances = true)?;
+    let launch = Launch { to, accepted, since };
+    allocation::wait(subject, model, facts, launch).await.inspect_err(|_| facts.is_without_instances = true)?;
     etag(subject, model, &basis).await?;
     precondition(subject, model, &basis).await
 }
@@ -99,6 +107,7 @@ async fn lags(subject: &mut Subject<'_>, model: Consistency, to: u32) -> Result<
     let is_short = |lag: &Lag| lag.length().is_some_and(|length| length <= SETTLE);
     let verdict = if is_short(&single) && is_short(&listed) { Verdict::AsAssumed } else { Verdict::Broken };
     subject.find(Probe::ReadLags, model, verdict, seen);
+    subject.behavior.read_lag = single.length().max(listed.length()).map(seconds);
     launch_begins(subject, model, launch, launches_itself);
     Ok(())
 }
@@ -107,34 +116,13 @@ fn launch_begins(subject: &mut Subject<'_>, model: Consistency, launch: Option<D
     let (verdict, seen) = match launch {
         _ if !launches_itself => (Verdict::NotProbed, "nothing is assumed of a scale set".to_owned()),
         Some(after) => {
+            subject.behavior.launch_begins_after = Some(seconds(after));
             let verdict = if after <= LAUNCH_BEGINS { Verdict::AsAssumed } else { Verdict::Broken };
             (verdict, format!("after {:.1} s at most", after.as_secs_f64()))
         }
         None => (Verdict::Broken, format!("no launch within {} s", LAG_LIMIT.as_secs())),
     };
     subject.find(Probe::LaunchBegins, model, verdict, seen);
-}
-
-/// Waits until the operation has ended and the instance runs.
-async fn wait_for_instance(subject: &mut Subject<'_>, facts: &mut Facts, to: u32) -> Result<(), Trouble> {
-    let until = subject.clock.now() + INSTANCE_LIMIT;
-    while let Some((handle, _)) = &facts.operation
-        && subject.clock.now() < until
-    {
-        match subject.follow(handle).await {
-            Ok(Progress::Running { .. }) => {}
-            Ok(Progress::Failed(failure)) => return Err(Trouble::NoInstance(failure.code)),
-            Err(error) if error.may_pass() => {}
-            Err(CloudError::NotFound(_)) => {
-                facts.is_operation_lost = true;
-                break;
-            }
-            _ => break,
-        }
-        subject.clock.sleep(WAIT_EVERY).await;
-    }
-    let runs = |reading: &GroupReading| (Sizes::of(reading).running == to && reading.desired == to).then_some(());
-    subject.until("a launch", INSTANCE_LIMIT, WAIT_EVERY, runs).await
 }
 
 async fn etag(subject: &mut Subject<'_>, model: Consistency, before: &GroupReading) -> Result<(), Trouble> {
@@ -166,7 +154,7 @@ async fn precondition(subject: &mut Subject<'_>, model: Consistency, basis: &Gro
         subject.find(Probe::Guard, model, Verdict::NotProbed, "readings have no etag to write on");
         return Ok(());
     }
-    let to = subject.found.size + 1 + u32::from(is_guarded);
+    let to = subject.size() + 1 + u32::from(is_guarded);
     let (verdict, seen) = match subject.set_on(basis, to).await {
         Ok(_) if is_guarded => (Verdict::Broken, "it was accepted".to_owned()),
         Ok(_) => (Verdict::AsAssumed, "it was accepted".to_owned()),

@@ -7,12 +7,13 @@ use crate::cloud::{CloudError, Consistency};
 use crate::group::LATE;
 use crate::verify::limits::{ABANDON_MAX, LAG_EVERY, LATE_WATCH};
 use crate::verify::probe::Probe;
-use crate::verify::subject::{Subject, Trouble};
+use crate::verify::subject::Subject;
+use crate::verify::trouble::Trouble;
 use crate::verify::verdict::Verdict;
 
 pub(super) async fn run(subject: &mut Subject<'_>, model: Consistency, facts: &Facts) -> Result<(), Trouble> {
     let basis = subject.bring_to(0).await?;
-    let to = subject.found.size + 1;
+    let to = subject.size() + 1;
     let patience = (facts.write_took / 2).min(ABANDON_MAX);
     if patience.is_zero() {
         subject.find(Probe::Late, model, Verdict::NotProbed, "writes take too little time to be abandoned");
@@ -28,7 +29,7 @@ pub(super) async fn run(subject: &mut Subject<'_>, model: Consistency, facts: &F
     match response {
         Some(response) => {
             if !response.as_ref().is_err_and(CloudError::outcome_unknown) {
-                subject.unanswered = None;
+                subject.restoration.answered();
             }
             response?;
             subject.find(Probe::Late, model, Verdict::NotProbed, "the response came before it could be abandoned");

@@ -5,7 +5,8 @@ use crate::verify::evidence::told;
 use crate::verify::limits::{INSTANCE_LIMIT, LAG_EVERY, UNFILLED_AFTER, WAIT_EVERY};
 use crate::verify::probe::Probe;
 use crate::verify::settle::Sizes;
-use crate::verify::subject::{Subject, Trouble};
+use crate::verify::subject::Subject;
+use crate::verify::trouble::Trouble;
 use crate::verify::verdict::Verdict;
 
 const PROBE: Probe = Probe::WhileLaunching;
@@ -13,7 +14,7 @@ const PROBE: Probe = Probe::WhileLaunching;
 pub(super) async fn run(subject: &mut Subject<'_>, model: Consistency) -> Result<(), Trouble> {
     let before = subject.bring_to(1).await?;
     let known: Vec<ProviderId> = before.instances.iter().flatten().map(|one| one.id.clone()).collect();
-    subject.set(subject.found.size + 2).await?;
+    subject.set(subject.size() + 2).await?;
     let wait = subject.until("an instance to be listed", INSTANCE_LIMIT, LAG_EVERY, |reading| {
         let new = reading.instances.iter().flatten().find(|one| !known.contains(&one.id))?;
         Some((new.id.clone(), new.state))

@@ -1,5 +1,6 @@
 //! The stages of a run. Each brings the group to a size of its own first, so none depends on how the one before ended.
 
+mod allocation;
 mod deletion;
 mod growth;
 mod lateness;
@@ -13,8 +14,10 @@ use std::time::Duration;
 
 use super::probe::Probe;
 use super::report::Step;
-use super::subject::{Event, Subject, Trouble, seconds};
+use super::subject::{Subject, seconds};
+use super::trouble::Trouble;
 use super::verdict::Verdict;
+use super::watch::Event;
 use crate::cloud::{Consistency, OperationHandle};
 
 /// What later stages need of earlier ones.
@@ -70,7 +73,7 @@ impl Stage {
     /// What it finds.
     fn probes(self, model: Consistency) -> &'static [Probe] {
         match self {
-            Self::Growth => &[Probe::ReadLags, Probe::LaunchBegins, Probe::Etag, Probe::Guard],
+            Self::Growth => &[Probe::ReadLags, Probe::LaunchBegins, Probe::FailedAllocation, Probe::Etag, Probe::Guard],
             Self::Launching => &[Probe::WhileLaunching],
             Self::Deletion => &[Probe::Deletions, Probe::NamedTwice, Probe::Reads],
             Self::Surplus if surplus::applies(model) => {
@@ -86,8 +89,9 @@ impl Stage {
     }
 
     /// About how long it takes on a real cloud. Nothing depends on it but the time left that is shown.
-    fn lasts(self) -> Duration {
+    fn lasts(self, model: Consistency) -> Duration {
         Duration::from_secs(match self {
+            Self::Surplus | Self::Synchronous if !surplus::applies(model) => 0,
             Self::Growth | Self::Deletion => 120,
             Self::Launching | Self::Surplus | Self::Vanishing | Self::Synchronous => 90,
             Self::Lateness => 70,
@@ -120,9 +124,9 @@ const RESTORING: Duration = Duration::from_secs(60);
 pub(super) async fn all(subject: &mut Subject<'_>, model: Consistency, steps: &mut Vec<Step>) {
     let mut facts = Facts::default();
     for (index, stage) in Stage::ALL.into_iter().enumerate() {
-        let left = Stage::ALL[index..].iter().map(|stage| stage.lasts()).sum::<Duration>() + RESTORING;
+        let left = Stage::ALL[index..].iter().map(|stage| stage.lasts(model)).sum::<Duration>() + RESTORING;
         let began = subject.clock.now();
-        subject.watch.see(Event::Began { stage: stage.name(), left });
+        subject.watch.see(Event::Began { stage: stage.name(), number: index + 1, of: Stage::ALL.len(), left });
         let why = if facts.is_without_instances && stage.needs_instances() {
             "no instance could be launched".to_owned()
         } else {

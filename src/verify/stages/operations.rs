@@ -4,7 +4,8 @@ use super::Facts;
 use crate::cloud::{CloudError, Consistency};
 use crate::verify::evidence::told;
 use crate::verify::probe::Probe;
-use crate::verify::subject::{Subject, Trouble};
+use crate::verify::subject::Subject;
+use crate::verify::trouble::Trouble;
 use crate::verify::verdict::Verdict;
 
 pub(super) async fn run(subject: &mut Subject<'_>, model: Consistency, facts: &Facts) -> Result<(), Trouble> {

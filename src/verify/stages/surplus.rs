@@ -7,7 +7,8 @@ use crate::group::WATCH_EVERY;
 use crate::verify::limits::{INSTANCE_LIMIT, LAG_EVERY, PROTECTED_WATCH, SCALE_IN_WATCH, WAIT_EVERY};
 use crate::verify::probe::Probe;
 use crate::verify::settle::{Sizes, lives};
-use crate::verify::subject::{Subject, Trouble};
+use crate::verify::subject::{Subject, seconds};
+use crate::verify::trouble::Trouble;
 use crate::verify::verdict::Verdict;
 
 const ELSEWHERE: &str = "a scale set does not adjust itself to its capacity";
@@ -24,9 +25,10 @@ pub(super) async fn run(subject: &mut Subject<'_>, model: Consistency) -> Result
         return Ok(());
     }
     let before = subject.bring_to(1).await?;
-    let size = subject.found.size;
+    let size = subject.size();
     let live: Vec<&Instance> = before.instances.iter().flatten().filter(|one| lives(one)).collect();
     let is_protected = live.iter().all(|one| one.is_protected);
+    subject.behavior.is_protected = Some(is_protected);
     subject.set(size).await?;
     let watch = if is_protected { PROTECTED_WATCH } else { SCALE_IN_WATCH };
     let first = first_termination(subject, size, watch).await?;
@@ -35,6 +37,7 @@ pub(super) async fn run(subject: &mut Subject<'_>, model: Consistency) -> Result
         // So that they can be deleted by name.
         return subject.set(size + 1).await.map(drop);
     }
+    subject.behavior.scale_in_after = first.map(seconds);
     unprotected(subject, model, first);
     terminated(subject, model, first).await
 }
@@ -80,7 +83,7 @@ async fn terminated(subject: &mut Subject<'_>, model: Consistency, first: Option
         subject.find(Probe::CapacityIs, model, Verdict::NotProbed, "the group terminated nothing");
         return Ok(());
     }
-    let size = subject.found.size;
+    let size = subject.size();
     let at_rest = |reading: &GroupReading| {
         let sizes = Sizes::of(reading);
         (sizes.going == 0).then_some(sizes.live)

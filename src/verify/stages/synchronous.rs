@@ -2,11 +2,12 @@
 
 use std::time::UNIX_EPOCH;
 
-use crate::cloud::{Consistency, GroupReading, Missing};
+use crate::cloud::{Consistency, GroupReading, Missing, Raises};
 use crate::verify::limits::{INSTANCE_LIMIT, UNFILLED_AFTER, WAIT_EVERY};
 use crate::verify::probe::Probe;
 use crate::verify::settle::Sizes;
-use crate::verify::subject::{Subject, Trouble};
+use crate::verify::subject::Subject;
+use crate::verify::trouble::Trouble;
 use crate::verify::verdict::Verdict;
 
 const PROBE: Probe = Probe::GrowsBy;
@@ -35,7 +36,9 @@ pub(super) async fn run(subject: &mut Subject<'_>, model: Consistency) -> Result
     let after = subject.observe().await?;
     let live = Sizes::of(&after).live;
     let is_same = first.instances == again.instances;
-    let when = if at_response == to { "before" } else { "after" };
+    let (when, raises) =
+        if at_response == to { ("before", Raises::BeforeResponse) } else { ("after", Raises::AfterResponse) };
+    subject.behavior.raises = Some(raises);
     let verdict = if is_same && (live, after.desired) == (to, to) { Verdict::AsAssumed } else { Verdict::Broken };
     let repeated = if is_same { "the repeat returned the same" } else { "the repeat returned another one" };
     let more = live.saturating_sub(basis.desired);

@@ -8,7 +8,8 @@ use crate::verify::evidence::told;
 use crate::verify::limits::{INSTANCE_LIMIT, MISSING_WATCH, WAIT_EVERY};
 use crate::verify::probe::Probe;
 use crate::verify::settle::{Sizes, lives};
-use crate::verify::subject::{Subject, Trouble};
+use crate::verify::subject::Subject;
+use crate::verify::trouble::Trouble;
 use crate::verify::verdict::Verdict;
 
 pub(super) async fn run(subject: &mut Subject<'_>, model: Consistency) -> Result<(), Trouble> {
@@ -35,7 +36,7 @@ pub(super) async fn run(subject: &mut Subject<'_>, model: Consistency) -> Result
     let after = subject.observe().await?;
     missing(subject, model, replaced, &after);
     if model.missing == Missing::LeftOut && replaced.is_none() {
-        let size = subject.found.size;
+        let size = subject.size();
         let kind = if after.desired == size { Seen::Falls } else { compared(subject, size).await? };
         capacity(subject, model, kind);
     }
@@ -75,7 +76,7 @@ fn missing(subject: &mut Subject<'_>, model: Consistency, replaced: Option<Durat
     let is_expected = replaced.is_some() == (model.missing == Missing::Retried);
     let seen = match replaced {
         Some(after) => format!("replaced after {:.0} s", after.as_secs_f64()),
-        None if after.desired == subject.found.size => "not replaced; the capacity fell with it".to_owned(),
+        None if after.desired == subject.size() => "not replaced; the capacity fell with it".to_owned(),
         None => "not replaced; the capacity still counts it".to_owned(),
     };
     let verdict = if is_expected { Verdict::AsAssumed } else { Verdict::Broken };
@@ -125,6 +126,11 @@ fn capacity(subject: &mut Subject<'_>, model: Consistency, seen: Seen) {
         Seen::Actual => "a new capacity is compared with what lives",
         Seen::Nominal => "a new capacity is compared with the one before: a lower one deleted a VM that nobody named",
         Seen::Mixed => "a higher capacity is compared with the one before, a lower one with what lives",
+    };
+    subject.behavior.capacity_is = match seen {
+        Seen::Falls | Seen::Actual => Some(CapacityIs::Actual),
+        Seen::Nominal => Some(CapacityIs::Nominal),
+        Seen::Mixed => None,
     };
     let verdict = match (model.capacity_is, seen) {
         (CapacityIs::Unknown, _) | (CapacityIs::Actual, Seen::Falls | Seen::Actual) => Verdict::AsAssumed,

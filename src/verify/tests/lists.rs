@@ -34,6 +34,36 @@ fn a_probe_has_one_name_and_says_what_it_does_or_why_it_cannot() {
     assert_eq!(Probe::ALL.iter().collect::<BTreeSet<_>>().len(), Probe::ALL.len());
 }
 
+#[test]
+fn each_probe_names_the_laws_at_risk_and_what_is_safe_meanwhile() {
+    for model in [Consistency::AUTO_SCALING, Consistency::SCALE_SET, Consistency::SCALE_SET_WITHOUT_ETAG] {
+        for probe in Probe::ALL {
+            let finding = Finding::new(probe, model, Verdict::Broken, "otherwise");
+            let laws = finding.laws_at_risk.expect("laws");
+            let is_law = |law: &str| law.parse().is_ok_and(|law: u32| (1..=13).contains(&law));
+            assert!(laws.split(", ").all(is_law), "{probe:?}: {laws}");
+            assert!(finding.safe_meanwhile.is_some_and(|setting| !setting.is_empty()), "{probe:?}");
+            let harmless = Finding::new(probe, model, Verdict::AsAssumed, "so");
+            assert_eq!((harmless.laws_at_risk, harmless.safe_meanwhile), (None, None));
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_tells_how_much_is_left_and_takes_no_longer_than_it_says_at_first() {
+    for plan in [aws(), scale_set()] {
+        let bench = Bench::of(plan);
+        let mut witness = Witness::default();
+        let outcome = bench.run(&*bench.simulated, &mut witness).await;
+        let told = witness.progress;
+        assert!(told.iter().enumerate().all(|(index, (number, of, _))| (*number, *of) == (index + 1, told.len())));
+        assert!(told.windows(2).all(|pair| pair[0].2 > pair[1].2 || pair[1].2 == pair[0].2), "{told:?}");
+        let took: f64 = outcome.report.steps.iter().map(|step| step.seconds).sum();
+        let first = told.first().expect("a stage").2;
+        assert!(took <= first.as_secs_f64() && first <= TAKES, "{took} s, {told:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_report_names_nothing_and_can_be_read_back() {
     for plan in [aws(), scale_set()] {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::*;
-use crate::cloud::{CapacityIs, GroupName, VerifiableCloud};
+use crate::cloud::{CapacityIs, GroupName, ResponseLog, VerifiableCloud};
 use crate::clouds::simulated::{Accounting, Group, GroupPlan, Simulated, Sizing};
 
 /// A name that nothing else contains.
@@ -42,6 +42,8 @@ type React = Box<dyn FnMut(&str) + Send>;
 struct Witness {
     lines: Vec<String>,
     calls: usize,
+    /// The number of each stage, how many there are, and the time left.
+    progress: Vec<(usize, usize, Duration)>,
     /// Called with each line.
     react: Option<React>,
     /// Ends the run after this many calls.
@@ -51,7 +53,10 @@ struct Witness {
 impl Watch for Witness {
     fn see(&mut self, event: Event<'_>) {
         let line = match event {
-            Event::Began { stage, .. } => format!("stage: {stage}"),
+            Event::Began { stage, number, of, left } => {
+                self.progress.push((number, of, left));
+                format!("stage: {stage}")
+            }
             Event::Called(seen) => {
                 self.calls += 1;
                 if let Some((after, stop)) = &self.stop
@@ -103,6 +108,7 @@ impl Bench {
         });
         let setup = Setup {
             cloud,
+            responses: ResponseLog::default(),
             clock: &TokioClock::default(),
             reading,
             found,

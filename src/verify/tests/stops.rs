@@ -103,6 +103,32 @@ async fn a_write_that_takes_effect_after_the_stop_is_undone() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_write_of_a_killed_run_that_takes_effect_later_is_undone() {
+    let bench = Bench::of(aws());
+    let cloud = Arc::new(Odd::new(&bench.simulated, Oddity::Late(HISTORY + Duration::from_secs(40))));
+    let (odd, killed) = (Arc::clone(&cloud), Arc::new(Notify::new()));
+    let kill = Arc::clone(&killed);
+    let react = Box::new(move |line: &str| {
+        if line.starts_with("stage: a write without") {
+            odd.is_armed.store(true, Ordering::Relaxed);
+        } else if line.ends_with("abandoned") {
+            kill.notify_one();
+        }
+    });
+    let mut witness = Witness { react: Some(react), ..Witness::default() };
+    tokio::select! {
+        biased;
+        () = killed.notified() => {}
+        _ = bench.run(&*cloud, &mut witness) => panic!("it was not killed"),
+    }
+    let mut witness = Witness { stop: Some((2, Arc::default())), ..Witness::default() };
+    let outcome = bench.run(&*cloud, &mut witness).await;
+    assert!(outcome.report.is_stopped);
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    bench.assert_restored(&outcome, &witness);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_cannot_be_restored_is_said_and_kept() {
     let bench = Bench::of(aws());
     let simulated = Arc::clone(&bench.simulated);

@@ -32,7 +32,8 @@ fn unseen(report: &Report) -> Vec<Probe> {
 #[tokio::test(start_paused = true)]
 async fn an_auto_scaling_group_does_as_assumed() {
     let Outcome { report, .. } = as_assumed(aws(), None).await;
-    assert_eq!(unseen(&report), [Probe::GrowsBy, Probe::ScaleInProtection, Probe::OperationAddresses]);
+    let unprobed = [Probe::GrowsBy, Probe::ScaleInProtection, Probe::OperationAddresses, Probe::FailedAllocation];
+    assert_eq!(unseen(&report), unprobed);
     let seen = |probe| finding(&report, probe).seen.as_str();
     assert_eq!(seen(Probe::NamedTwice), "gone already; the capacity fell by 2 in all");
     assert_eq!(seen(Probe::Deletions), "the capacity fell when the deletion was accepted");
@@ -75,7 +76,8 @@ async fn each_kind_of_scale_set_shows_what_it_is() {
     for (accounting, falls) in [(Accounting::OnAccept, "was accepted"), (Accounting::WhenGone, "was gone")] {
         for (sizing, compared) in [(Sizing::Nominal, "the one before"), (Sizing::Actual, "what lives")] {
             let Outcome { report, .. } = as_assumed(azure(accounting, sizing), None).await;
-            let elsewhere = [Probe::GrowsBy, Probe::LaunchBegins, Probe::TimeToScaleIn, Probe::ScaleInProtection];
+            let mut elsewhere = vec![Probe::GrowsBy, Probe::LaunchBegins, Probe::TimeToScaleIn];
+            elsewhere.extend([Probe::ScaleInProtection, Probe::FailedAllocation]);
             assert_eq!(unseen(&report), elsewhere);
             let seen = |probe| finding(&report, probe).seen.as_str();
             assert!(seen(Probe::Deletions).ends_with(falls), "{accounting:?}: {}", seen(Probe::Deletions));
@@ -275,5 +277,35 @@ async fn a_group_that_gets_no_instance_is_restored_and_the_rest_is_probed() {
         bench.assert_restored(&outcome, &witness);
         assert_eq!(finding(&outcome.report, Probe::ReadLags).verdict, Verdict::AsAssumed);
         assert_eq!(finding(&outcome.report, Probe::Deletions).seen, "no instance could be launched");
+        let found = finding(&outcome.report, Probe::FailedAllocation);
+        assert_eq!(found.verdict, Verdict::AsAssumed, "{found:?}");
+        let seen = "failed (InsufficientInstanceCapacity); 90 s later, a capacity of 2, 1 running";
+        assert!(found.seen.starts_with(seen), "{found:?}");
+        let texts = outcome.report.evidence.iter().flat_map(|seen| &seen.texts);
+        assert!(texts.into_iter().any(|text| text == "There is none."), "{:?}", outcome.report.evidence);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_launch_that_takes_the_capacity_with_it_is_broken_where_that_is_not_assumed() {
+    let failure = || PlannedFailure::out_of_resources("InsufficientInstanceCapacity", "There is none.");
+    let rolls_back =
+        |plan: GroupPlan| plan.launches(Pick::First(1), LaunchOutcome::rolls_back(failure(), seconds(9, 11)));
+    breaks(rolls_back(aws()), Oddity::Nothing, Probe::FailedAllocation, nothing).await;
+    let (outcome, bench, witness) = odd(rolls_back(scale_set()), Oddity::Nothing, nothing).await;
+    bench.assert_restored(&outcome, &witness);
+    assert_eq!(finding(&outcome.report, Probe::FailedAllocation).verdict, Verdict::AsAssumed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_launch_that_is_refused_at_once_is_seen_as_that() {
+    let failure = PlannedFailure::out_of_resources("OperationNotAllowed", "The quota of quokka is exceeded.");
+    let plan = scale_set().launches(Pick::Always, LaunchOutcome::Refused(failure));
+    let (outcome, bench, witness) = odd(plan, Oddity::Nothing, nothing).await;
+    let found = finding(&outcome.report, Probe::FailedAllocation);
+    assert_eq!(found.verdict, Verdict::AsAssumed, "{found:?}");
+    assert_eq!(found.seen, "refused at once: out of resources (OperationNotAllowed); then a capacity of 1");
+    let texts: Vec<&String> = outcome.report.evidence.iter().flat_map(|seen| &seen.texts).collect();
+    assert!(texts.iter().any(|text| *text == "The quota of [name] is exceeded."), "{texts:?}");
+    bench.assert_restored(&outcome, &witness);
 }

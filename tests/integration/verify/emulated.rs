@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use headcount::cloud::{CallMeter, GroupName, SET_ASIDE_TAG, SET_ASIDE_VALUE, VerifiableCloud};
+use headcount::cloud::{CallMeter, ResponseLog, SET_ASIDE_TAG, SET_ASIDE_VALUE, VerifiableCloud};
 use headcount::clouds::aws::Aws;
 use headcount::clouds::azure::Azure;
 use headcount::clouds::simulated::{Accounting, GroupPlan, Simulated, Sizing};
 use headcount::config::{CloudSettings, Config};
-use headcount::verify::{
-    self, Bounds, Clock, Event, Finding, INSTANCES_MAX_DEFAULT, Outcome, Probe, Report, Setup, State, Verdict, Watch,
-};
+use headcount::verify::{Clock, Finding, HttpEvidence, Probe, Report, Verdict};
 
+use super::probing::{finding, probe};
+use super::reports;
 use crate::emulators::Emulator;
 use crate::emulators::{arm, aws};
 use crate::peers::moto::Moto;
@@ -37,19 +37,6 @@ impl Clock for Skipping {
     }
 }
 
-/// What happened, for the message of a test that fails.
-#[derive(Default)]
-struct Log(Vec<String>);
-
-impl Watch for Log {
-    fn see(&mut self, event: Event<'_>) {
-        self.0.push(match event {
-            Event::Called(seen) => format!("{:>7.1} {} → {}", seen.at, seen.call, seen.response),
-            other => format!("{other:?}"),
-        });
-    }
-}
-
 /// For a cloud that does everything at once.
 #[derive(Default)]
 struct Instantaneous(AtomicU64);
@@ -65,50 +52,34 @@ impl Clock for Instantaneous {
     }
 }
 
-async fn connect(cloud: &str, settings: &[String]) -> Box<dyn VerifiableCloud> {
+async fn connect(cloud: &str, settings: &[String]) -> (Box<dyn VerifiableCloud>, ResponseLog) {
     let mut lines = vec![format!("sources:\n  - name: here\n    {cloud}:")];
     lines.extend(settings.iter().map(|line| format!("      {line}")));
     lines.push(format!("      nodeGroups: [\"0:10:{GROUP}\"]\n"));
     let config = Config::parse(&lines.join("\n"), "headcount.yaml".as_ref(), &|name| std::env::var(name).ok());
-    match config.expect("a configuration").sources.remove(0).cloud {
-        CloudSettings::Aws(settings) => {
-            Box::new(Aws::connect(settings, CallMeter::default()).await.expect("connected"))
-        }
-        CloudSettings::Azure(settings) => {
-            Box::new(Azure::connect(settings, CallMeter::default()).await.expect("connected"))
-        }
+    let responses = ResponseLog::default();
+    let meter = CallMeter::default().logging(responses.clone());
+    let cloud: Box<dyn VerifiableCloud> = match config.expect("a configuration").sources.remove(0).cloud {
+        CloudSettings::Aws(settings) => Box::new(Aws::connect(settings, meter).await.expect("connected")),
+        CloudSettings::Azure(settings) => Box::new(Azure::connect(settings, meter).await.expect("connected")),
         CloudSettings::Simulated(_) => unreachable!("an emulator"),
-    }
-}
-
-/// Runs all probes, and returns the report and what happened.
-async fn probe(cloud: &dyn VerifiableCloud, clock: &dyn Clock) -> (Report, String) {
-    cloud.list().await.expect("listed");
-    let group = GroupName(GROUP.into());
-    let reading = cloud.observe_for_write(&group).await.expect("read").expect("a group");
-    let plan = verify::plan(&reading, Bounds { instances_max: INSTANCES_MAX_DEFAULT }).expect("eligible");
-    let folder = tempfile::tempdir().expect("a folder");
-    let setup = Setup {
-        cloud,
-        clock,
-        reading,
-        found: plan.found,
-        is_continued: false,
-        instances_max: plan.instances_max,
-        declared: None,
-        state: State::at(folder.path().join("state")),
     };
-    let mut log = Log::default();
-    let Outcome { report, left } = verify::run(setup, &mut log, std::future::pending()).await;
-    let text = log.0.join("\n");
-    assert_eq!(left, None, "{text}");
-    (report, text)
+    (cloud, responses)
 }
 
-/// Runs all probes. The emulator does as assumed, and its group has its size again at the end.
-async fn run(emulator: &impl Emulator) -> Report {
-    let cloud = connect(emulator.cloud(), &emulator.settings()).await;
-    let (report, text) = probe(&*cloud, &Skipping(Arc::clone(emulator.simulated()))).await;
+/// A new user waits no longer for all of it.
+const MINUTES_MAX: f64 = 10.0;
+
+/// Runs all probes. The emulator does as assumed, and its group has its size again at the end. The report of this name is
+/// up to date.
+async fn run(emulator: &impl Emulator, name: &str) -> Report {
+    let (cloud, responses) = connect(emulator.cloud(), &emulator.settings()).await;
+    let (report, text) = probe(&*cloud, responses, &Skipping(Arc::clone(emulator.simulated())), GROUP).await;
+    reports::keep_verdicts(name, &report);
+    let seconds: f64 = report.steps.iter().map(|step| step.seconds).sum();
+    println!("{name}: {seconds:.0} s of the emulator's time");
+    assert!(seconds < MINUTES_MAX * 60.0, "{seconds} s\n{text}");
+    has_raw_evidence(&report);
     let sizes = emulator.simulated().world(|world, _| {
         let group = world.group(GROUP).expect("the group");
         (group.capacity(), group.live())
@@ -120,8 +91,13 @@ async fn run(emulator: &impl Emulator) -> Report {
     report
 }
 
-fn finding(report: &Report, probe: Probe) -> &Finding {
-    report.findings.iter().find(|finding| finding.probe == probe).expect("one for each")
+/// Each call has what HTTP said of its responses: statuses, times, and the forms of the IDs of requests.
+fn has_raw_evidence(report: &Report) {
+    let http: Vec<&HttpEvidence> = report.evidence.iter().flat_map(|seen| &seen.http).collect();
+    let has = |name: &str| http.iter().any(|response| response.headers.contains_key(name));
+    assert!(http.iter().any(|response| response.status == 200) && has("date"), "{http:?}");
+    let ids = http.iter().flat_map(|response| &response.headers).filter(|(name, _)| name.ends_with("requestid"));
+    assert!(ids.clone().all(|(_, shape)| shape.chars().all(|one| "x-".contains(one))), "{http:?}");
 }
 
 fn unseen(report: &Report) -> Vec<Probe> {
@@ -136,26 +112,36 @@ fn scale_set(sizing: Sizing) -> Arc<Simulated> {
 
 #[tokio::test]
 async fn a_flexible_scale_set_shows_what_its_capacity_is_compared_with() {
-    for (sizing, compared) in [(Sizing::Nominal, "the one before"), (Sizing::Actual, "what lives")] {
+    for (sizing, compared, name) in [
+        (Sizing::Nominal, "the one before", "emulated-flexible-scale-set-nominal.yaml"),
+        (Sizing::Actual, "what lives", "emulated-flexible-scale-set-actual.yaml"),
+    ] {
         let emulator = arm::Arm::start(scale_set(sizing));
         emulator.group_details(GROUP, |details| details.flexible = true);
-        let report = run(&emulator).await;
+        let report = run(&emulator, name).await;
         assert!(report.kind.contains("flexible"), "{}", report.kind);
         let seen = |probe| finding(&report, probe).seen.as_str();
         assert!(seen(Probe::CapacityIs).contains(compared), "{sizing:?}: {}", seen(Probe::CapacityIs));
         assert!(seen(Probe::Guard).starts_with("conflict"), "{}", seen(Probe::Guard));
         assert_eq!(seen(Probe::Deletions), "the capacity fell when the instance was gone");
         assert!(seen(Probe::Writes).contains("budgets"), "{}", seen(Probe::Writes));
+        let http = report.evidence.iter().flat_map(|seen| &seen.http);
+        let refused = http.clone().find(|response| response.status == 412).expect("a precondition that failed");
+        assert!(refused.headers.contains_key("date"), "{refused:?}");
+        let has = |part: &str| http.clone().any(|response| response.headers.keys().any(|name| name.starts_with(part)));
+        assert!(has("x-ms-ratelimit-remaining") && has("etag") && has("azure-asyncoperation"));
+        let texts: Vec<&String> = report.evidence.iter().flat_map(|seen| &seen.texts).collect();
+        assert!(texts.iter().any(|text| text.contains("if-match header")), "{texts:?}");
     }
 }
 
 #[tokio::test]
 async fn a_uniform_scale_set_is_probed_but_for_what_vanishes() {
     let emulator = arm::Arm::start(scale_set(Sizing::Actual));
-    let report = run(&emulator).await;
+    let report = run(&emulator, "emulated-uniform-scale-set.yaml").await;
     assert!(report.kind.contains("uniform"), "{}", report.kind);
     let mut expected = vec![Probe::Missing, Probe::CapacityIs, Probe::GrowsBy, Probe::LaunchBegins];
-    expected.extend([Probe::TimeToScaleIn, Probe::ScaleInProtection]);
+    expected.extend([Probe::TimeToScaleIn, Probe::ScaleInProtection, Probe::FailedAllocation]);
     assert_eq!(unseen(&report), expected);
 }
 
@@ -186,8 +172,9 @@ fn moto_is_probed_in_a_process_with_credentials() {
 async fn an_auto_scaling_group_is_probed() {
     let mut plan = GroupPlan::aws(GROUP).sized(0, 10, SIZE).set_aside();
     plan.zones.truncate(1);
-    let report = run(&aws::Aws::start(Arc::new(Simulated::with_groups(7, [plan])))).await;
-    assert_eq!(unseen(&report), [Probe::ScaleInProtection, Probe::OperationAddresses]);
+    let emulator = aws::Aws::start(Arc::new(Simulated::with_groups(7, [plan])));
+    let report = run(&emulator, "emulated-auto-scaling.yaml").await;
+    assert_eq!(unseen(&report), [Probe::ScaleInProtection, Probe::OperationAddresses, Probe::FailedAllocation]);
     let seen = |probe| finding(&report, probe).seen.as_str();
     assert_eq!(seen(Probe::NamedTwice), "accepted again; the capacity fell by 2 in all");
     assert!(seen(Probe::Missing).starts_with("replaced"), "{}", seen(Probe::Missing));
@@ -200,8 +187,10 @@ async fn moto_terminates_at_once_and_else_does_as_assumed() {
     let Some(moto) = Moto::start().await else { return };
     moto.group(GROUP, "m5.large", (0, 10, 1), &[(SET_ASIDE_TAG, SET_ASIDE_VALUE)]).await;
     let settings = ["region: us-east-1".to_owned(), format!("endpoint: {}", moto.url())];
-    let cloud = connect("aws", &settings).await;
-    let (report, text) = probe(&*cloud, &Instantaneous::default()).await;
+    let (cloud, responses) = connect("aws", &settings).await;
+    let (report, text) = probe(&*cloud, responses, &Instantaneous::default(), GROUP).await;
+    reports::keep_verdicts("moto-auto-scaling.yaml", &report);
+    has_raw_evidence(&report);
     assert_eq!(moto.view(GROUP).await.0, 1, "{text}");
     let with = |verdict: Verdict| {
         let found = report.findings.iter().filter(move |finding| finding.verdict == verdict);

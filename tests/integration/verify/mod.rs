@@ -5,4 +5,5 @@ mod command;
 #[cfg(all(feature = "aws", feature = "azure"))]
 mod emulated;
 mod page;
-mod reports;
+mod probing;
+pub(crate) mod reports;

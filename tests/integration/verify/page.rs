@@ -1,7 +1,9 @@
 //! docs/verified.md: what was seen on which clouds, how to find out, and the probes.
 
 use headcount::cloud::Consistency;
-use headcount::verify::{OWN_INSTANCES_MAX, Probe, VMS_AT_START_MAX};
+use headcount::verify::{OWN_INSTANCES_MAX, Probe, Report, VMS_AT_START_MAX};
+
+use super::reports::{all, is_real};
 
 const SEEN: &str = "\
 `headcount verify` measures on one node group that you set aside for it whether your cloud does what Headcount assumes. What Headcount assumes comes
@@ -11,17 +13,24 @@ from documentation, recorded responses and incident reports; some of it has no s
 
 | cloud | date | report |
 | --- | --- | --- |
-| AWS | | none yet |
-| Azure, uniform scale sets | | none yet |
-| Azure, flexible scale sets | | none yet |
+";
 
-Nobody has run it on a real cloud yet. Against the simulated cloud, each probe finds the behaviour that the cloud was given, assumed or not. Reports are
-kept in `tests/reports/`: today, one of each kind of simulated group. A test makes a simulated group from each report, and expects the same again.";
+const IMITATED: &str = "\
+Against the simulated cloud, each probe finds the behavior that the cloud was given, assumed or not. Reports are kept in `tests/reports/`: one of each kind
+of simulated group, of the emulators of both clouds (through the real clients), and of moto. A test makes a simulated group from each report and expects the
+same verdicts again, and another one runs the simulation in it. To do that with your report, put it there, or:
+
+    headcount verify --against REPORT
+    HEADCOUNT_WORLD=REPORT cargo test --no-default-features --test integration simulation::the_laws_hold_in_the_world_of_each_report
+
+The simulated group cannot do everything that a report can show: where a verdict is not found again, the first command says which, and exits with 1. Reads
+that lag are simulated by the tests alone.";
 
 const RUNNING: &str = "\
 ## Running it
 
-Try it first on a simulated cloud, which needs no account: `headcount verify --demo --allow-writes`. It takes about five minutes.
+Try it first on a simulated cloud, which needs no account: `headcount verify --demo --allow-writes`. Nobody waits for
+the time of a simulated cloud, so that takes seconds. On a real cloud, it takes up to 15 minutes; stderr says what it does and how long is left.
 
 1. Create a node group for it, of a cheap instance type and with no other client: neither the Cluster Autoscaler nor an autoscale setting may know it.
    It has the minimum 0, at most INSTANCES instances, and room for OWN more. Give it the tag `headcount-verify` with the value `allowed`.
@@ -32,16 +41,19 @@ Try it first on a simulated cloud, which needs no account: `headcount verify --d
 4. Add `--allow-writes`. Laws 1 and 11 do not hold for this group meanwhile. Each row of the table is what was assumed, what was seen and the verdict:
    *as assumed*, *stricter* (the cloud guarantees more), *broken*, or *not probed*. It exits with 1 if an assumption is broken, and says which law is at risk
    and what is safe meanwhile.
-5. Attach the report to an issue: `headcount-verify-TIME.yaml`, or the file that `--report` names. It has no subscription or account number, no credential,
-   no name and no text of the cloud: calls, times, states and error codes.
+5. Attach the report to an issue: `headcount-verify-TIME.yaml`, or the file that `--report` names. It has the calls, times, states,
+   HTTP statuses, headers about limits and versions, error codes and messages. It has no subscription or account number, no credential and no name: of a
+   request's ID it has the form, of an etag a label, and of a message the words and numbers that clouds use (`src/verify/redaction.rs`).
 
 At the end, after an error, and after Ctrl-C or SIGTERM, it restores the size that it found and waits until nothing that it sent can change it any more. If it
 cannot, it prints what is left to do. It keeps that size in a file (`--state`) from before its first write: after a kill, the same command restores it
 first.
 
+A launch that fails, and what it leaves, shows on a group that cannot launch: give it an instance type that its zone does not offer, or one beyond your
+quota, and run it again. The other probes that need an instance are then not probed.
+
 Some things it does not do. It sees what one group does within a quarter of an hour: a lag or a late write that is rare may not show. `late` is one write.
-The report has error codes but no headers. It does not change launch settings, so it causes no failed allocation. On a uniform scale set, no VM can be deleted
-without the scale set, so `missing` and `capacity_is` are not probed there.
+On a uniform scale set, no VM can be deleted without the scale set, so `missing` and `capacity_is` are not probed there.
 
 ## The probes
 
@@ -60,11 +72,21 @@ fn row(probe: Probe) -> String {
     format!("| `{}` | {} | {aws} | {azure} |", probe.name(), probe.about())
 }
 
+/// The reports of real clouds.
+fn seen() -> String {
+    let row = |(name, report): (String, Report)| {
+        let Report { kind, began, .. } = report;
+        format!("| {kind} | {} | [{name}](../tests/reports/{name}) |", began.get(..10).unwrap_or_default())
+    };
+    let rows: Vec<String> = all().into_iter().filter(|(name, _)| is_real(name)).map(row).collect();
+    if rows.is_empty() { "| none: nobody has run it on a real cloud yet | | |".to_owned() } else { rows.join("\n") }
+}
+
 #[test]
 fn the_page_lists_every_probe() {
     let rows: Vec<String> = Probe::ALL.into_iter().map(row).collect();
     let running = RUNNING.replace("INSTANCES", &VMS_AT_START_MAX.to_string());
     let running = running.replace("OWN", &OWN_INSTANCES_MAX.to_string());
-    let text = format!("{SEEN}\n\n{running}\n{}\n", rows.join("\n"));
+    let text = format!("{SEEN}{}\n\n{IMITATED}\n\n{running}\n{}\n", seen(), rows.join("\n"));
     crate::document::check("verified.md", "What was seen on real clouds", "verify::page", &text);
 }

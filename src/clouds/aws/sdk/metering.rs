@@ -67,6 +67,9 @@ impl Intercept for Metering {
             cloud_request_id = http.and_then(|response| response.headers().get("x-amzn-requestid")),
             "AWS responded"
         );
+        if let Some(response) = http {
+            self.0.responded(api, response.status().as_u16(), response.headers().iter());
+        }
         match http {
             None => self.0.observe(api, took, CallStatus::NoResponse),
             Some(response) if response.status().is_success() => {

@@ -207,6 +207,8 @@ impl ArmClient {
         let Some(response) = response else {
             return self.meter.observe(call.operation, took, CallStatus::NoResponse);
         };
+        let headers = response.headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
+        self.meter.responded(call.operation, response.status.as_u16(), headers);
         if response.status.is_success() {
             return self.meter.observe(call.operation, took, CallStatus::Success);
         }

@@ -20,12 +20,6 @@ impl Simulated {
         result
     }
 
-    /// Lets this much time pass at once, for a test whose clients have a clock that cannot be paused.
-    pub fn skip(&self, time: Duration) {
-        let mut began = lock(&self.began);
-        *began = began.checked_sub(time).unwrap_or(*began);
-    }
-
     /// The calls that were made to the [`Cloud`](crate::cloud::Cloud) trait, oldest first.
     pub fn calls(&self) -> Vec<Call> {
         lock(&self.faults).calls().cloned().collect()
