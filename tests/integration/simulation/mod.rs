@@ -17,16 +17,21 @@ mod witness;
 mod world;
 
 use std::ops::Range;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use headcount::verify::Report;
+
+use crate::verify::reports;
 use schedule::{Processes, Schedule};
 
 /// The seeds that run by default.
 const SEEDS: Range<u64> = 0..250;
 /// The same with two processes.
 const SEEDS_OF_TWO: Range<u64> = 0..125;
+/// The seeds of each report's world.
+const SEEDS_OF_WORLD: Range<u64> = 0..15;
 /// The number of violations after which no more seeds are started.
 const ENOUGH: usize = 20;
 
@@ -58,7 +63,7 @@ fn seeds(default: Range<u64>) -> Range<u64> {
 }
 
 /// Runs the seeds on all processors; returns those that break a law.
-fn violations(seeds: &Range<u64>, processes: Processes) -> Vec<(Schedule, Violation)> {
+fn violations(seeds: &Range<u64>, schedule: impl Fn(u64) -> Schedule + Sync) -> Vec<(Schedule, Violation)> {
     let next = AtomicU64::new(seeds.start);
     let found = Mutex::new(Vec::new());
     let worker = || {
@@ -67,7 +72,7 @@ fn violations(seeds: &Range<u64>, processes: Processes) -> Vec<(Schedule, Violat
             if seed >= seeds.end {
                 return;
             }
-            let schedule = Schedule::from_environment(seed, processes);
+            let schedule = schedule(seed);
             if let Err(violation) = schedule.run() {
                 found.lock().expect("no worker panics").push((schedule, violation));
             }
@@ -79,13 +84,13 @@ fn violations(seeds: &Range<u64>, processes: Processes) -> Vec<(Schedule, Violat
 }
 
 /// Runs the seeds, and fails with those that break a law.
-fn check(seeds: &Range<u64>, processes: Processes) {
+fn check(seeds: &Range<u64>, what: &str, schedule: impl Fn(u64) -> Schedule + Sync) {
     if is_verbose() {
         let log = tracing_subscriber::fmt().with_max_level(tracing::Level::INFO).without_time().with_ansi(false);
         let _other_test_writes_it = log.try_init();
     }
     let began = Instant::now();
-    let mut violations = violations(seeds, processes);
+    let mut violations = violations(seeds, schedule);
     violations.sort_by_key(|(schedule, _)| schedule.seed);
     let report: Vec<String> = violations
         .into_iter()
@@ -96,16 +101,32 @@ fn check(seeds: &Range<u64>, processes: Processes) {
         })
         .collect();
     let number = seeds.end.saturating_sub(seeds.start);
-    println!("{number} seeds with {processes:?} in {} s", began.elapsed().as_secs());
+    println!("{number} seeds with {what} in {} s", began.elapsed().as_secs());
     assert!(report.is_empty(), "{} schedules break a law:\n{}", report.len(), report.join("\n"));
 }
 
 #[test]
 fn the_laws_hold_under_every_schedule() {
-    check(&seeds(SEEDS), Processes::One);
+    check(&seeds(SEEDS), "one process", |seed| Schedule::from_environment(seed, Processes::One));
 }
 
 #[test]
 fn two_fleets_hold_the_laws_through_every_handover() {
-    check(&seeds(SEEDS_OF_TWO), Processes::Two);
+    check(&seeds(SEEDS_OF_TWO), "two processes", |seed| Schedule::from_environment(seed, Processes::Two));
+}
+
+/// HEADCOUNT_WORLD=REPORT runs in the world of that report alone.
+#[test]
+fn the_laws_hold_in_the_world_of_each_report() {
+    let worlds = match std::env::var("HEADCOUNT_WORLD") {
+        Ok(path) => {
+            let report = Report::read(path.as_ref()).unwrap_or_else(|error| panic!("{path}: {error}"));
+            vec![(path, report)]
+        }
+        Err(_) => reports::all(),
+    };
+    for world in worlds.into_iter().map(Arc::new) {
+        let schedule = |seed| Schedule::from_environment(seed, Processes::One).in_world(&world);
+        check(&seeds(SEEDS_OF_WORLD), &world.0, schedule);
+    }
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
-use headcount::clouds::simulated::Simulated;
+use headcount::clouds::simulated::{Accounting, GroupPlan, GroupStyle, Overlap, Simulated};
+use headcount::verify::Report;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::autoscaler::Autoscaler;
@@ -36,6 +37,8 @@ pub(super) struct Schedule {
     pub(super) steps: u32,
     /// Faults that are left out. They are still drawn, so that the rest of the schedule does not change.
     pub(super) muted: BTreeSet<FaultKind>,
+    /// The report whose group all groups are like, and its file.
+    world: Option<Arc<(String, Report)>>,
 }
 
 impl Schedule {
@@ -44,7 +47,30 @@ impl Schedule {
         let variable = |name| std::env::var(name).ok();
         let steps = variable("HEADCOUNT_STEPS").and_then(|steps| steps.parse().ok()).unwrap_or(STEPS);
         let muted = variable("HEADCOUNT_MUTED").unwrap_or_default();
-        Self { seed, processes, steps, muted: muted.split(',').filter_map(FaultKind::parse).collect() }
+        Self { seed, processes, steps, muted: muted.split(',').filter_map(FaultKind::parse).collect(), world: None }
+    }
+
+    /// The same with groups that do what a report shows.
+    pub(super) fn in_world(self, world: &Arc<(String, Report)>) -> Self {
+        Self { world: Some(Arc::clone(world)), ..self }
+    }
+
+    /// The groups, as the report shows them if there is one: of what was drawn, their sizes stay, and how they treat
+    /// overlapping operations.
+    fn seen(&self, plans: Vec<GroupPlan>) -> Vec<GroupPlan> {
+        let Some(world) = &self.world else { return plans };
+        let (_, report) = &**world;
+        let seen = |drawn: GroupPlan| {
+            let plan = GroupPlan::as_seen(&drawn.name, report.assumed, &report.behavior);
+            let plan = plan.sized(drawn.min, drawn.max, drawn.initial);
+            match (plan.style, plan.accounting, drawn.overlap) {
+                (GroupStyle::AutoScaling, ..) => plan.overlap(Overlap::Together),
+                // No group has both (`faults/draws.rs`).
+                (_, Accounting::OnAccept, Overlap::Preempt) => plan.overlap(Overlap::Conflict),
+                (.., overlap) => plan.overlap(overlap),
+            }
+        };
+        plans.into_iter().map(seen).collect()
     }
 
     /// Runs it.
@@ -82,7 +108,8 @@ impl Schedule {
     async fn play_alone(&self) -> Result<(), Violation> {
         let mut rng = Rng::with_seed(self.seed);
         let (mut fault_plan, plans) = FaultPlan::over(&mut rng, &self.muted);
-        let mut world = World::start(Arc::new(Simulated::with_groups(self.seed, plans)), self.seed);
+        let cloud = Simulated::with_groups(self.seed, self.seen(plans));
+        let mut world = World::start(Arc::new(cloud), self.seed);
         world.wait_ready(Duration::from_secs(120)).await?;
         let mut autoscaler = Autoscaler::new(rng.fork(), fault_plan.is_exclusive());
         let mut oracle = Oracle::default();
@@ -156,10 +183,13 @@ impl fmt::Display for Schedule {
         let muted: Vec<&str> = self.muted.iter().map(|kind| kind.name()).collect();
         write!(formatter, "HEADCOUNT_LOG=1 HEADCOUNT_SEEDS={}..{}", self.seed, self.seed + 1)?;
         write!(formatter, " HEADCOUNT_STEPS={} HEADCOUNT_MUTED={}", self.steps, muted.join(","))?;
-        write!(
-            formatter,
-            " cargo test --profile simulation --no-default-features --test integration {}",
-            self.processes.test()
-        )
+        let test = match &self.world {
+            None => self.processes.test(),
+            Some(world) => {
+                write!(formatter, " HEADCOUNT_WORLD=tests/reports/{}", world.0)?;
+                "simulation::the_laws_hold_in_the_world_of_each_report"
+            }
+        };
+        write!(formatter, " cargo test --profile simulation --no-default-features --test integration {test}")
     }
 }
