@@ -1,8 +1,8 @@
-//! Every parser of bytes that come from elsewhere, as one function each that takes any bytes. None of them may panic, hang, or take
-//! much more memory than it is given.
+//! Every parser of bytes that come from elsewhere, as one function each that takes any bytes. None of them may panic,
+//! hang, or take much more memory than it is given.
 //!
-//! `fuzz/` runs them under libFuzzer, which needs nightly. The tests of this module run the same functions on stable, starting
-//! from the same corpus (`fuzz/corpus`).
+//! `fuzz/` runs them under libFuzzer, which needs nightly. The tests of this module run the same functions on stable,
+//! starting from the same corpus (`fuzz/corpus`).
 
 #[cfg(test)]
 mod tests;

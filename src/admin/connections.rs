@@ -1,7 +1,8 @@
 //! Serves the connections of the admin port, within limits.
 //!
-//! With kubelet probes, the port is open to the whole pod network. A connection carries one request, which must arrive at once,
-//! and a new connection always gets a place: clients that open connections and send nothing cannot lock the probes out.
+//! With kubelet probes, the port is open to the whole pod network. A connection carries one request, which must
+//! arrive at once, and a new connection always gets a place: clients that open connections and send nothing cannot
+//! lock the probes out.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;

@@ -73,8 +73,8 @@ pub async fn serve(listener: TcpListener, pages: Pages, tasks: &Tasks, shutdown:
     }
 }
 
-/// Whether the process runs. With `?max-age=15m`, also whether any source has been read within that time: if none has, a restart may
-/// help.
+/// Whether the process runs. With `?max-age=15m`, also whether any source has been read within that time: if none
+/// has, a restart may help.
 async fn livez(State(check): State<ReadinessCheck>, uri: Uri) -> (StatusCode, String) {
     let mut parameters = uri.query().unwrap_or_default().split('&');
     let Some(max_age) = parameters.find_map(|parameter| parameter.strip_prefix("max-age=")) else {

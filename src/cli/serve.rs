@@ -182,13 +182,15 @@ fn check_access(tls: Option<&TlsSettings>, listen: &Listen, switches: Switches) 
         }
         None => tracing::warn!(%listen, "gRPC is served in plaintext; anyone who can connect can delete nodes"),
         Some(tls) if tls.client_ca.is_none() => {
-            tracing::warn!(%listen, "gRPC is served to clients without a certificate; anyone who can connect can delete nodes");
+            tracing::warn!(%listen, "gRPC is served to clients without a certificate; anyone who can connect can \
+                delete nodes");
         }
         Some(_) => {}
     }
     if tls.is_some_and(|tls| tls.client_ca.is_some() && tls.allowed_clients.is_empty()) {
         tracing::warn!(
-            "every client with a certificate of clientCa can delete nodes; name the Cluster Autoscaler in grpc.tls.allowedClients"
+            "every client with a certificate of clientCa can delete nodes; name the Cluster Autoscaler in \
+                grpc.tls.allowedClients"
         );
     }
     Ok(())

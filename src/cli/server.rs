@@ -11,7 +11,8 @@ use tokio::time::timeout;
 use crate::admin::statusz::Document;
 use crate::limits::{Limit, RECORDING, SERVER_STATUS, read_body};
 
-/// The status of the server at this address of its admin port, such as `http://127.0.0.1:8087`. The error is a text for people.
+/// The status of the server at this address of its admin port, such as `http://127.0.0.1:8087`. The error is a text
+/// for people.
 pub(super) async fn status(server: &str) -> Result<Document, String> {
     let body = read(server, "/statusz?format=json", SERVER_STATUS).await?;
     serde_json::from_slice(&body).map_err(|error| format!("{server} returned no status of this version: {error}"))

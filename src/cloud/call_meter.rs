@@ -16,7 +16,8 @@ use crate::metrics::FamilySpec;
 const REQUESTS: FamilySpec = FamilySpec::counter(
     "headcount_cloud_requests",
     &["source", "api", "status"],
-    "Requests to the cloud, retries included, by API operation and status: success, the error code of the API, or error if there was no response",
+    "Requests to the cloud, retries included, by API operation and status: success, the error code of the API, or \
+        error if there was no response",
 );
 const ERRORS: FamilySpec = FamilySpec::counter(
     "headcount_cloud_request_errors",

@@ -59,7 +59,8 @@ pub enum CloudError {
     /// The cloud refused the call. Nothing was done. Not retryable.
     #[error("refused: {0}")]
     Refused(Box<Fault>),
-    /// The cloud does not offer the call for this subject. Nothing was done. Not retryable until the subject is changed.
+    /// The cloud does not offer the call for this subject. Nothing was done. Not retryable until the subject is
+    /// changed.
     #[error("unsupported: {0}")]
     Unsupported(Box<Fault>),
     /// The response could not be decoded. A write may have taken effect.

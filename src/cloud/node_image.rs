@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// From this minor version of Kubernetes on, EKS's images of Amazon Linux 2023 may have Linux 6.13 or later: a node of 1.36 has 6.18.
+/// From this minor version of Kubernetes on, EKS's images of Amazon Linux 2023 may have Linux 6.13 or later: a node
+/// of 1.36 has 6.18.
 const LATE_KERNEL_SINCE: u32 = 36;
 /// From this release on, Flatcar may keep as much as Linux 6 does. Its releases before have Linux 5.15 or older.
 const FLATCAR_LINUX_6: u32 = 3510;
@@ -103,9 +104,10 @@ impl fmt::Display for ImageEvidence {
 impl ImageFamily {
     /// How much of the root disk other partitions take, in bytes; `None` where a file system has all but a few percent.
     ///
-    /// Container Linux keeps two copies of `/usr`, of which nodes with disks of 8 to 50 GiB show up to 2400 MiB with the rest. Flatcar's layout of
-    /// today (flatcar/scripts, build_library/disk_layout.json) has 6210 MiB. A disk keeps the layout with which it was made, and the
-    /// release that changed it is not known, so all but the early ones count with the larger one.
+    /// Container Linux keeps two copies of `/usr`, of which nodes with disks of 8 to 50 GiB show up to 2400 MiB with
+    /// the rest. Flatcar's layout of today (flatcar/scripts, build_library/disk_layout.json) has 6210 MiB. A disk
+    /// keeps the layout with which it was made, and the release that changed it is not known, so all but the early
+    /// ones count with the larger one.
     pub fn partitions_bytes(self) -> Option<u64> {
         const MIB: u64 = 1 << 20;
         match self {
@@ -115,8 +117,8 @@ impl ImageFamily {
         }
     }
 
-    /// The family of a machine image by its name or alias (`amazon-eks-node-al2023-x86_64-standard-1.33-v20251001`), or by the name of
-    /// an operating system as a kubelet reports it (`Amazon Linux 2023.7.20250609`).
+    /// The family of a machine image by its name or alias (`amazon-eks-node-al2023-x86_64-standard-1.33-v20251001`),
+    /// or by the name of an operating system as a kubelet reports it (`Amazon Linux 2023.7.20250609`).
     pub fn of_name(name: &str) -> Option<Self> {
         let name = name.to_ascii_lowercase();
         let has = |part: &str| name.contains(part);
@@ -170,7 +172,8 @@ impl ImageFamily {
         }
     }
 
-    /// The family of EKS's images by the type that a managed node group names (`AL2023_x86_64_STANDARD`) and its version of Kubernetes.
+    /// The family of EKS's images by the type that a managed node group names (`AL2023_x86_64_STANDARD`) and its
+    /// version of Kubernetes.
     pub fn of_ami_type(ami_type: &str, version: Option<&str>) -> Option<Self> {
         match ami_type {
             _ if ami_type.starts_with("AL2023_") => {

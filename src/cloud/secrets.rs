@@ -1,5 +1,5 @@
-//! Our own secrets, kept out of every text. A proxy or a sign-in service can send back what it was sent, and texts from there go to
-//! logs, statuses and tables.
+//! Our own secrets, kept out of every text. A proxy or a sign-in service can send back what it was sent, and texts
+//! from there go to logs, statuses and tables.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -62,8 +62,8 @@ const REDACTED: &str = "[redacted]";
 const LENGTH_MIN: usize = 8;
 /// How many secrets that were wrapped over lines are removed from one text.
 const WRAPPED_MAX: usize = 16;
-/// How many tokens are removed from texts: the latest ones, in three forms each. Tokens live for an hour, and each source has two
-/// or three.
+/// How many tokens are removed from texts: the latest ones, in three forms each. Tokens live for an hour, and each
+/// source has two or three.
 const TOKENS_MAX: usize = 384;
 /// How many secrets that live longer: client secrets and secret keys. They change only when a person or a Secret does.
 const LONG_LIVED_MAX: usize = 384;

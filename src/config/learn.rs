@@ -56,7 +56,8 @@ pub(super) fn settings(
         let unused = unused.or_else(|| {
             let kubeconfig = kubernetes.kubeconfig.as_ref().map(|unused| place(unused, path));
             let place = kubeconfig.or_else(|| kubernetes.allow_exec.as_ref().map(|unused| place(unused, path)));
-            let what = "the Kubernetes API is not called; set learn.kubernetes, kubernetes.events or kubernetes.taints to true";
+            let what = "the Kubernetes API is not called; set learn.kubernetes, kubernetes.events or \
+                kubernetes.taints to true";
             place.map(|place| (place, what))
         });
         let warning = unused.map(|(place, what)| format!("{place}: {what}"));

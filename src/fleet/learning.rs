@@ -291,7 +291,7 @@ impl Learning {
         let watched = settled.and_then(|()| Ok(nodes.nodes()?));
         let watched = self.nodes.unless(watched);
         let snapshot = Arc::clone(&self.store.load());
-        self.judge.look(&snapshot, watched.as_deref()).await;
+        self.judge.compare(&snapshot, watched.as_deref()).await;
         let Some(watched) = watched.filter(|_| self.uses.learns) else { return };
         let reports = watched.iter().filter_map(|node| node_report(&snapshot, node));
         let reports: Vec<_> = reports.filter_map(|report| self.plausible(report)).collect();
@@ -300,7 +300,7 @@ impl Learning {
         let has_dropped = judge(&mut self.learned, &catalog, &mut self.implausible);
         let has_devices = slices.is_some_and(|slices| self.look_at_devices(&reports, slices));
         let today = Day::of(SystemTime::now());
-        if self.learned.see(&reports, &|type_name| catalog.sold(type_name), today) || has_dropped || has_devices {
+        if self.learned.learn(&reports, &|type_name| catalog.sold(type_name), today) || has_dropped || has_devices {
             tracing::debug!(nodes = reports.len(), entries = self.learned.len(), "learned from nodes");
             self.catalog.learn(&self.learned);
             self.unsaved = true;
@@ -318,7 +318,7 @@ impl Learning {
                 self.unread_drivers.insert(driver, reason);
             }
         }
-        self.learned.see_devices(&reports, &settled, Day::of(now))
+        self.learned.learn_devices(&reports, &settled, Day::of(now))
     }
 
     /// A report without the figures that cannot be true; `None` if too little is left.

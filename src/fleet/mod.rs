@@ -141,8 +141,8 @@ impl Fleet {
         self.sources.iter().map(move |source| (&source.name, of(&source.name)))
     }
 
-    /// Lists new instances at once from now on: for releases of the Cluster Autoscaler that back off a group whose instances
-    /// never register, whenever they were listed first (kubernetes-sigs/cluster-autoscaler#157).
+    /// Lists new instances at once from now on: for releases of the Cluster Autoscaler that back off a group whose
+    /// instances never register, whenever they were listed first (kubernetes-sigs/cluster-autoscaler#157).
     pub fn list_new_at_once(&self) {
         self.store.list_new_at_once();
     }

@@ -128,9 +128,9 @@ impl Group {
             return;
         }
         if mem::take(&mut self.beside.is_read_wanted) || is_outdated {
-            self.look_soon();
+            self.read_soon();
         }
-        self.plan_look();
+        self.plan_read();
     }
 
     /// Adopts an observation, or waits for a second one if it is in doubt (law 5).
@@ -139,7 +139,7 @@ impl Group {
             if !self.confirms(&why, observation.begun) {
                 self.log(Note::InDoubt(why.clone()));
                 self.put_in_doubt(why, listing);
-                self.plan_look();
+                self.plan_read();
                 return;
             }
             self.log(Note::Confirmed(why));
@@ -165,7 +165,7 @@ impl Group {
                 }
                 // What they date is read once more.
                 if self.state.is_dated_by_launches() {
-                    self.look_soon();
+                    self.read_soon();
                 }
             }
             Err(error) => self.activity_failed(error),

@@ -214,7 +214,7 @@ impl Group {
             self.log(Note::NotLaunched(call.operation, short, failures[0].clone()));
             launching.failed.push((short, failures));
         }
-        self.look_soon();
+        self.read_soon();
         self.publish();
     }
 

@@ -24,7 +24,7 @@ pub(crate) const CONFIRM_AFTER: Duration = Duration::from_secs(1);
 pub(crate) const READ_PATIENCE: Duration = Duration::from_secs(2);
 /// The delay between an event that needs a read of the group and that read. Events that come together then cost one
 /// read.
-pub(crate) const LOOK_SOON: Duration = Duration::from_millis(50);
+pub(crate) const READ_SOON: Duration = Duration::from_millis(50);
 /// Attempts end this long before the write must have been sent, so that callers get the reason and not only a timeout.
 pub(crate) const RESPOND_EARLY: Duration = Duration::from_millis(100);
 /// The cloud must respond to a write within this time if the last listing got no response and nothing has since: CA

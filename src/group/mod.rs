@@ -129,7 +129,7 @@ pub(crate) struct Group {
     /// When the last read beside the writes began that was adopted.
     read_beside: Option<Time>,
     /// When the group is to be read next without a request.
-    look_at: Option<Time>,
+    read_at: Option<Time>,
     /// Until when the outcome of a capacity write may still show.
     unsettled_until: Option<Time>,
     /// The capacity that was last raised back to, and when the cloud accepted it.
@@ -204,7 +204,7 @@ impl Group {
             resend_until: None,
             written: None,
             read_beside: None,
-            look_at: None,
+            read_at: None,
             unsettled_until: None,
             raised_back: None,
             beside: Beside::default(),
@@ -252,7 +252,7 @@ impl Group {
             Some(job) => job.progress.paused_until(),
             None => {
                 let confirm = self.doubted.as_ref().map(|doubted| doubted.confirm_at);
-                [confirm, self.look_at, self.window_closes()].into_iter().flatten().min()
+                [confirm, self.read_at, self.window_closes()].into_iter().flatten().min()
             }
         };
         let blocked = self.blocked.as_ref().filter(|blocked| !blocked.is_served).map(Blocked::served_from);
@@ -412,10 +412,10 @@ impl Group {
             doubted.confirm_at = self.now + limits::READ_LIMIT;
             self.read_beside(None);
         }
-        if self.look_at.is_some_and(|at| at <= self.now) {
-            self.look_at = None;
+        if self.read_at.is_some_and(|at| at <= self.now) {
+            self.read_at = None;
             self.read_beside(None);
-            self.plan_look();
+            self.plan_read();
         }
     }
 

@@ -47,7 +47,7 @@ impl Group {
             }
             PollEnd::Preempted => self.preempted(operation),
         }
-        self.look_soon();
+        self.read_soon();
     }
 
     /// The cloud preferred another operation. A deletion is sent once more. A new capacity is part of the group, and
@@ -181,7 +181,7 @@ impl Group {
         let ids = self.to_resend.iter().cloned().collect();
         if error.may_pass() && self.resend_until.is_some_and(|until| self.now < until) {
             self.log(Note::NotResentYet(ids, Box::new(error)));
-            return self.look_by(self.now + WATCH_EVERY);
+            return self.read_by(self.now + WATCH_EVERY);
         }
         self.log(Note::NotResent(ids, Box::new(error)));
         self.resent();

@@ -9,7 +9,8 @@ use crate::cloud::{CloudError, ProviderId};
 #[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]
 pub enum Refusal {
     /// A scale-up above the maximum.
-    #[error("growing by {delta} would take it from {target} to {} nodes, above its maximum of {max}; raise the maximum to allow more", target.saturating_add(*delta))]
+    #[error("growing by {delta} would take it from {target} to {} nodes, above its maximum of {max}; raise the \
+        maximum to allow more", target.saturating_add(*delta))]
     AboveMax {
         /// How many more nodes were asked for.
         delta: u32,
@@ -20,7 +21,8 @@ pub enum Refusal {
     },
     /// A deletion below the minimum.
     #[error(
-        "deleting {asked} healthy nodes would take it below its minimum of {min}; at most {room} can be deleted; lower the minimum to allow more"
+        "deleting {asked} healthy nodes would take it below its minimum of {min}; at most {room} can be deleted; \
+            lower the minimum to allow more"
     )]
     BelowMin {
         /// Healthy nodes named.
@@ -65,7 +67,8 @@ pub enum Refusal {
     },
     /// Headcount is read-only.
     #[error(
-        "Headcount is read-only; it would {intended}; remove readOnly from headcount.yaml, or the flag --read-only, to allow writes"
+        "Headcount is read-only; it would {intended}; remove readOnly from headcount.yaml, or the flag --read-only, \
+            to allow writes"
     )]
     ReadOnly {
         /// The write, as in "set the capacity from 3 to 5".

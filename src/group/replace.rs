@@ -113,7 +113,7 @@ impl Group {
         let owed = self.state.in_flight().owed_now();
         if error.may_pass() {
             self.log(Note::NotReplacedYet(owed, Box::new(error)));
-            self.look_by(self.now + WATCH_EVERY);
+            self.read_by(self.now + WATCH_EVERY);
         } else {
             self.log(Note::NotReplaced(owed, Box::new(error)));
             self.state.settle_owed();

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::Group;
 use super::event::{Effect, Note, Scope};
 use super::job::{Answer, Call, CapacityOutcome, Job, Progress, Work};
-use super::limits::{ACTIVITY_LIMIT, LAUNCH_BEGINS, LOOK_SOON, OWN_SURPLUS, WATCH_EVERY};
+use super::limits::{ACTIVITY_LIMIT, LAUNCH_BEGINS, OWN_SURPLUS, READ_SOON, WATCH_EVERY};
 use super::lower::Lowering;
 use super::plan;
 use super::reading::Need;
@@ -34,7 +34,7 @@ impl Group {
                 Duty::Replace => self.replace_job(),
                 Duty::Lower => self.lower_job(),
                 Duty::Plan => {
-                    self.plan_look();
+                    self.plan_read();
                     None
                 }
             };
@@ -142,7 +142,7 @@ impl Group {
         let Some(fresh) = self.fresh_from_beside() else {
             // A listing shows that it may be safe by now, but only a read of this group is fresh enough to write on.
             if plan::reduced_capacity(&self.state, 0).is_some() {
-                self.look_soon();
+                self.read_soon();
             }
             return None;
         };
@@ -160,16 +160,16 @@ impl Group {
     }
 
     /// Reads the group in a moment: something has changed that a read shows.
-    pub(super) fn look_soon(&mut self) {
-        self.look_by(self.now + LOOK_SOON);
+    pub(super) fn read_soon(&mut self) {
+        self.read_by(self.now + READ_SOON);
     }
 
-    pub(super) fn look_by(&mut self, at: Time) {
-        self.look_at = Some(self.look_at.map_or(at, |planned| planned.min(at)));
+    pub(super) fn read_by(&mut self, at: Time) {
+        self.read_at = Some(self.read_at.map_or(at, |planned| planned.min(at)));
     }
 
     /// Plans when the group is read next without a request.
-    pub(super) fn plan_look(&mut self) {
+    pub(super) fn plan_read(&mut self) {
         let now = self.now;
         let is_unsettled =
             self.unsettled_until.is_some_and(|until| now < until) || self.state.in_flight().has_unsettled();
@@ -177,10 +177,10 @@ impl Group {
         let owed_until = self.state.lists_all_from().filter(|_| is_owed && self.state.may_lack_instances());
         if let Some(until) = owed_until {
             // Where reads fail, it is past until one succeeds.
-            self.look_by(until.max(now + LAUNCH_BEGINS));
+            self.read_by(until.max(now + LAUNCH_BEGINS));
         }
         if let Some(at) = self.state.launches_show_at().filter(|at| now < *at) {
-            self.look_by(at);
+            self.read_by(at);
         }
         let pause = if is_unsettled || self.state.is_watched(now) || self.state.in_flight().is_launching() {
             WATCH_EVERY
@@ -189,7 +189,7 @@ impl Group {
         } else {
             return;
         };
-        self.look_by(now + pause);
+        self.read_by(now + pause);
     }
 }
 

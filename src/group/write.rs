@@ -75,7 +75,7 @@ impl Group {
     }
 
     fn capacity_accepted(&mut self, sent: SentCapacity, handle: Option<OperationHandle>) {
-        // No read shows a scale-up sooner than its polls do, or than its launches begin: `plan_look` plans for these.
+        // No read shows a scale-up sooner than its polls do, or than its launches begin: `plan_read` plans for these.
         let is_seen_by_itself = sent.to > sent.from && sent.reason == WriteReason::Requested;
         let (operation, write) = (sent.operation, sent.write(self.now, handle.clone()));
         let (names, reading) = (self.names.clone(), self.state.observation().reading.clone());
@@ -83,7 +83,7 @@ impl Group {
         self.publish();
         self.poll(operation, handle);
         if !is_seen_by_itself {
-            self.look_soon();
+            self.read_soon();
         }
     }
 
@@ -110,7 +110,7 @@ impl Group {
         if !is_shown {
             let sent_at = sent.sent_at;
             self.state.lose_capacity(&sent.write(answered, None), sent_at);
-            self.plan_look();
+            self.plan_read();
             return Some(CapacityOutcome::Failed(WriteError::OutcomeUnknown(error.to_string())));
         }
         self.log(Note::CapacityTookEffect(sent.operation, sent.to));
@@ -128,7 +128,7 @@ impl Group {
             self.state.lose_capacity(&write, sent_at);
             self.state.accept_capacity(operation, write, &names.in_group(&reading));
             self.publish();
-            self.look_soon();
+            self.read_soon();
         }
         Some(CapacityOutcome::Accepted)
     }
@@ -188,7 +188,7 @@ impl Group {
             Err(_) => self.state.refuse_deletion(&sent.ids),
         }
         self.publish();
-        self.look_soon();
+        self.read_soon();
         if let Some(job) = &mut self.job {
             job.progress.answer = Answer::Deletion(sent, outcome);
         }

@@ -24,7 +24,8 @@ pub enum Listen {
 pub enum ListenError {
     /// It is neither an address nor a socket.
     #[error(
-        "{0:?} is not an IP address and a port; write, for example, 127.0.0.1:8086, [::1]:8086 or unix:///run/headcount/grpc.sock"
+        "{0:?} is not an IP address and a port; write, for example, 127.0.0.1:8086, [::1]:8086 or \
+            unix:///run/headcount/grpc.sock"
     )]
     Address(String),
     /// The path of the socket is not absolute.

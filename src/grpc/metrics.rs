@@ -30,7 +30,8 @@ const SECONDS: FamilySpec = FamilySpec::histogram(
 static REJECTED: FamilySpec = FamilySpec::counter(
     "headcount_grpc_rejected_clients",
     &[],
-    "Connections rejected on the gRPC port: a failed handshake, a name that is not allowed, a client CA that was removed, a request or response not finished in time, or too many connections",
+    "Connections rejected on the gRPC port: a failed handshake, a name that is not allowed, a client CA that was \
+        removed, a request or response not finished in time, or too many connections",
 );
 
 static ESTIMATES: FamilySpec = FamilySpec::counter(

@@ -1,8 +1,8 @@
 //! TLS with certificate, key and client CA that are reloaded while the server runs.
 //!
-//! The files are read periodically and compared by content: Kubernetes replaces a secret by swapping a symbolic link above
-//! the files, which file notifications miss. The server's certificate and the client CA are in one [`ServerConfig`], which is
-//! swapped as a whole.
+//! The files are read periodically and compared by content: Kubernetes replaces a secret by swapping a symbolic link
+//! above the files, which file notifications miss. The server's certificate and the client CA are in one
+//! [`ServerConfig`], which is swapped as a whole.
 
 mod chain;
 mod error;
@@ -34,8 +34,8 @@ pub const TLS_RELOAD_FAILURES: FamilySpec = FamilySpec::counter(
     "Versions of the TLS files that could not be used; the previous ones stay in use, and /readyz reports it",
 );
 
-/// How often the files are read. The kubelet takes about a minute to update a secret in a pod, so reading more often gains
-/// nothing. The files are small and local.
+/// How often the files are read. The kubelet takes about a minute to update a secret in a pod, so reading more often
+/// gains nothing. The files are small and local.
 const RELOAD_EVERY: Duration = Duration::from_secs(10);
 
 /// TLS from the last valid version of the files.
@@ -98,13 +98,14 @@ impl LiveTls {
         Arc::clone(&self.current.load().config)
     }
 
-    /// The names of which a client's certificate must have one. If empty, every client with a valid certificate may connect.
+    /// The names of which a client's certificate must have one. If empty, every client with a valid certificate may
+    /// connect.
     pub fn allowed_clients(&self) -> &[String] {
         &self.settings.allowed_clients
     }
 
-    /// The end of the validity of the certificates in use in seconds since the Unix epoch, by role: `cert` and `clientCa`. Of
-    /// several client CAs, it is that of the first to expire.
+    /// The end of the validity of the certificates in use in seconds since the Unix epoch, by role: `cert` and
+    /// `clientCa`. Of several client CAs, it is that of the first to expire.
     pub fn expiry(&self) -> Vec<(&'static str, f64)> {
         self.expiry.load().to_vec()
     }

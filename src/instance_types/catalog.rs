@@ -64,7 +64,8 @@ impl MemorySize {
 pub struct TypeCapacity {
     /// Virtual processors.
     pub cpu: Option<WithProvenance<Quantity>>,
-    /// Virtual processors of the whole machine, where the type offers only some of them: 120 for `Standard_HB120-96rs_v3`.
+    /// Virtual processors of the whole machine, where the type offers only some of them: 120 for
+    /// `Standard_HB120-96rs_v3`.
     pub machine_cpu: Option<Quantity>,
     /// Memory.
     pub memory: Option<WithProvenance<MemorySize>>,
@@ -74,8 +75,8 @@ pub struct TypeCapacity {
     pub architecture: Option<WithProvenance<Architecture>>,
     /// Pods.
     pub pods: Option<WithProvenance<u32>>,
-    /// Pods that the type's network interfaces can serve, from the cloud or the shipped table. User tables do not change it, because
-    /// the reserve of EKS nodes depends on this figure and not on their own limit.
+    /// Pods that the type's network interfaces can serve, from the cloud or the shipped table. User tables do not
+    /// change it, because the reserve of EKS nodes depends on this figure and not on their own limit.
     pub network_pods: Option<u32>,
     /// The total size of the instance's own disks, in bytes; zero if it has none.
     pub local_disks: Option<WithProvenance<Quantity>>,
@@ -104,8 +105,8 @@ impl PartialEq for LearnedView {
 }
 
 impl TypeCapacity {
-    /// The memory that a kubelet on this host will report, in bytes. If the configuration sets the share that is kept, its value
-    /// wins, and the estimate is the next most trusted one.
+    /// The memory that a kubelet on this host will report, in bytes. If the configuration sets the share that is
+    /// kept, its value wins, and the estimate is the next most trusted one.
     ///
     /// What nodes with an earlier image reported does not count if the kernel of the group's image keeps more.
     pub fn reported_memory(&self, host: &Host<'_>) -> Option<WithProvenance<Quantity>> {
@@ -165,8 +166,8 @@ impl Catalog {
         LearnedView { types: self.learned.load().get(group).cloned(), hosts: self.hosts.load_full() }
     }
 
-    /// What a cloud sells as a type: by its API, else by the shipped table, else by the user's tables. Names of the two clouds do not
-    /// overlap.
+    /// What a cloud sells as a type: by its API, else by the shipped table, else by the user's tables. Names of the
+    /// two clouds do not overlap.
     pub fn sold(&self, type_name: &str) -> Sold {
         let of_family = |family| {
             let live = self.live.load();

@@ -1,16 +1,18 @@
 //! The capacity and the allocatable resources that nodes reported, by group, instance type and image.
 //!
-//! *Image* is the operating system and the kernel as the node's kubelet reports them. They decide how much of one type's memory
-//! is left. The version of a launch template does not identify an image: with `$Latest`, or an alias of an image, what is
-//! launched changes while the version stays. A group without nodes has no image to look up, so its template uses the figures for
-//! the image of its newest node, even if that node is gone: that is what the group launches.
+//! *Image* is the operating system and the kernel as the node's kubelet reports them. They decide how much of one
+//! type's memory is left. The version of a launch template does not identify an image: with `$Latest`, or an alias of
+//! an image, what is launched changes while the version stays. A group without nodes has no image to look up, so its
+//! template uses the figures for the image of its newest node, even if that node is gone: that is what the group
+//! launches.
 //!
-//! Within one group, type and image, the lowest figure wins, because a template may be too low but never too high. If there were
-//! nodes and none of them had the minimum for `MINIMUM_LIFE_DAYS`, it is forgotten: kubelets are reconfigured, and disks are
-//! replaced. Without any node for `LEARNED_LIFE_DAYS`, all is forgotten: by then, the group may launch something else.
+//! Within one group, type and image, the lowest figure wins, because a template may be too low but never too high. If
+//! there were nodes and none of them had the minimum for `MINIMUM_LIFE_DAYS`, it is forgotten: kubelets are
+//! reconfigured, and disks are replaced. Without any node for `LEARNED_LIFE_DAYS`, all is forgotten: by then, the
+//! group may launch something else.
 //!
-//! What is missing on the hosts of a type is learned apart from that, by type alone (`host.rs`). Figures that cannot be true of a type
-//! are not learned (`plausible.rs`).
+//! What is missing on the hosts of a type is learned apart from that, by type alone (`host.rs`). Figures that cannot
+//! be true of a type are not learned (`plausible.rs`).
 
 mod document;
 mod host;
@@ -91,10 +93,11 @@ impl LearnedType {
 }
 
 impl Learned {
-    /// Adds the reports of all nodes of today. `sold` returns what a cloud sells as a type. Returns whether they changed anything.
-    pub fn see(&mut self, node_reports: &[NodeReport], sold: &dyn Fn(&str) -> Sold, today: Day) -> bool {
+    /// Adds the reports of all nodes of today. `sold` returns what a cloud sells as a type. Returns whether they
+    /// changed anything.
+    pub fn learn(&mut self, node_reports: &[NodeReport], sold: &dyn Fn(&str) -> Sold, today: Day) -> bool {
         let before = self.clone();
-        self.hosts.see(node_reports, sold, today);
+        self.hosts.learn(node_reports, sold, today);
         let mut now = Self::default();
         for node_report in node_reports {
             now.add(node_report.key(), node_report.seen(today), LearnedMinimum::lower);
@@ -107,11 +110,17 @@ impl Learned {
         *self != before
     }
 
-    /// Adds the ResourceSlices that the nodes of today have. `without` are the groups and types of which a node is ready for long: a driver
-    /// that publishes for none of their nodes is gone. Returns whether they changed anything.
-    pub fn see_devices(&mut self, reports: &[DriverReport], without: &BTreeSet<(String, String)>, today: Day) -> bool {
+    /// Adds the ResourceSlices that the nodes of today have. `without` are the groups and types of which a node is
+    /// ready for long: a driver that publishes for none of their nodes is gone. Returns whether they changed
+    /// anything.
+    pub fn learn_devices(
+        &mut self,
+        reports: &[DriverReport],
+        without: &BTreeSet<(String, String)>,
+        today: Day,
+    ) -> bool {
         let before = self.drivers.clone();
-        self.drivers.see(reports, without, today);
+        self.drivers.learn(reports, without, today);
         self.drivers != before
     }
 
@@ -153,7 +162,8 @@ impl Learned {
         &self.hosts
     }
 
-    /// The figures of each group. Of types that run on two kinds of hosts, they are those on the worse one, if any group has shown it.
+    /// The figures of each group. Of types that run on two kinds of hosts, they are those on the worse one, if any
+    /// group has shown it.
     pub fn by_group(&self, sold: &dyn Fn(&str) -> Sold) -> BTreeMap<&str, LearnedTypes> {
         let mut newest: BTreeMap<(&str, &str), (&Key, &LearnedMinimum)> = BTreeMap::new();
         for (key, seen) in &self.entries {

@@ -1,4 +1,5 @@
-//! The resources of instance types: from the tables that ship in the binary, users' tables, real nodes, and the cloud's API.
+//! The resources of instance types: from the tables that ship in the binary, users' tables, real nodes, and the
+//! cloud's API.
 //!
 //! [`Catalog`] returns one type at a time, resource by resource, and says where every figure comes from.
 

@@ -32,8 +32,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client, which needs a Tokio runtime. Fails if no configuration names the API server, or if it cannot be used. Does not call
-    /// the API server, and runs no plugin.
+    /// A client, which needs a Tokio runtime. Fails if no configuration names the API server, or if it cannot be
+    /// used. Does not call the API server, and runs no plugin.
     pub fn new(settings: Settings, environment: &dyn Fn(&str) -> Option<String>) -> Result<Self, ClusterConfigError> {
         let Settings { kubeconfig, allow_exec, namespace, config_map } = settings;
         let cluster = ClusterConfig::find(kubeconfig, allow_exec, environment)?;
@@ -134,7 +134,8 @@ impl KubernetesApi for Client {
         config_map("create the ConfigMap", self.config_maps().create(&PostParams::default(), &created).await)
     }
 
-    /// A merge patch: other keys stay as they are, and the version makes the API server refuse it if another client wrote first.
+    /// A merge patch: other keys stay as they are, and the version makes the API server refuse it if another client
+    /// wrote first.
     async fn patch_config_map(&self, version: &str, text: &str) -> Result<ConfigMap, KubernetesError> {
         let patch = json!({"metadata": {"resourceVersion": version}, "data": {KEY: text}});
         let patched = self.config_maps().patch(&self.config_map, &PatchParams::default(), &Patch::Merge(patch)).await;

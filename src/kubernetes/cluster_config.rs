@@ -1,7 +1,7 @@
 //! Where the API server's address and credentials are written: in the pod's service account, or in a kubeconfig.
 //!
-//! All files are read again for every request. A kubelet replaces the token of a service account within the hour, and CAs
-//! are replaced too; requests are so few that reading is cheaper than watching the files.
+//! All files are read again for every request. A kubelet replaces the token of a service account within the hour, and
+//! CAs are replaced too; requests are so few that reading is cheaper than watching the files.
 
 use std::io;
 use std::path::{Path, PathBuf};

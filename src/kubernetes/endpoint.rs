@@ -26,8 +26,8 @@ pub(super) struct Endpoint {
 }
 
 impl Endpoint {
-    /// Puts the settings and an identity together. The identity is not always the settings' own: an exec plugin may have
-    /// returned it.
+    /// Puts the settings and an identity together. The identity is not always the settings' own: an exec plugin may
+    /// have returned it.
     pub(super) fn new(settings: &ConnectionSettings, identity: Identity) -> Result<Self, ClusterConfigError> {
         let wrong = || ClusterConfigError::Address { server: settings.server.clone() };
         let uri: Uri = settings.server.parse().map_err(|_| wrong())?;

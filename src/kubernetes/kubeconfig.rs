@@ -1,7 +1,7 @@
 //! A kubeconfig file: the cluster and the user of its current context, and settings that are refused.
 //!
-//! `kube` has the file's types. It is read here and not by `kube`, so that its size is limited, no message quotes a line of it (it
-//! contains secrets), and no plugin runs unless the configuration allows it.
+//! `kube` has the file's types. It is read here and not by `kube`, so that its size is limited, no message quotes a
+//! line of it (it contains secrets), and no plugin runs unless the configuration allows it.
 
 use std::path::{Path, PathBuf};
 

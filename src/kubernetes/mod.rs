@@ -1,13 +1,13 @@
 //! The Kubernetes API: nodes are watched, and one ConfigMap keeps what was learned from them.
 //!
-//! The fleet sees [`KubernetesApi`] only. [`Client`] implements it on `kube::Client` and `kube`'s watcher, which run on a
-//! transport of Headcount's own (`transport.rs`): that one reads address and credentials again for each request and sets a
-//! time limit on everything, exec plugins included.
+//! The fleet sees [`KubernetesApi`] only. [`Client`] implements it on `kube::Client` and `kube`'s watcher, which run
+//! on a transport of Headcount's own (`transport.rs`): that one reads address and credentials again for each request
+//! and sets a time limit on everything, exec plugins included.
 //!
 //! The manifest `deploy/kubernetes-rbac.yaml` grants [`NODE_VERBS`], [`RESOURCE_SLICE_VERBS`], [`CONFIG_MAP_VERBS`],
-//! [`CONFIG_MAP_CREATION_VERBS`], [`EVENT_VERBS`], [`AUTOSCALER_STATUS_VERBS`] and [`DEPLOYMENT_VERBS`]. One test keeps the two
-//! equal, another compares them with what the client sends. `deploy/demo/rbac.yaml` grants what `serve --demo --register-nodes` does
-//! with nodes ([`NodeWriter`]).
+//! [`CONFIG_MAP_CREATION_VERBS`], [`EVENT_VERBS`], [`AUTOSCALER_STATUS_VERBS`] and [`DEPLOYMENT_VERBS`]. One test
+//! keeps the two equal, another compares them with what the client sends. `deploy/demo/rbac.yaml` grants what `serve
+//! --demo --register-nodes` does with nodes ([`NodeWriter`]).
 
 mod autoscaler_deployment;
 mod autoscaler_flags;
@@ -60,8 +60,8 @@ pub const RESOURCE_SLICE_VERBS: [&str; 2] = ["list", "watch"];
 /// What Headcount must be allowed to do with its ConfigMap.
 pub const CONFIG_MAP_VERBS: [&str; 2] = ["get", "patch"];
 
-/// What Headcount must be allowed to do with ConfigMaps of any name in its namespace: RBAC cannot restrict creation to a
-/// name.
+/// What Headcount must be allowed to do with ConfigMaps of any name in its namespace: RBAC cannot restrict creation
+/// to a name.
 pub const CONFIG_MAP_CREATION_VERBS: [&str; 1] = ["create"];
 
 /// The name of the ConfigMap where the configuration gives none.
@@ -73,8 +73,8 @@ pub const NAMESPACE_DEFAULT: &str = "kube-system";
 /// The calls that Headcount makes, and no others. Each has a time limit.
 #[async_trait]
 pub trait KubernetesApi: Send + Sync {
-    /// Watches all nodes until the value returned is dropped. Failures are retried, with a growing pause. The task that watches is
-    /// supervised with the others.
+    /// Watches all nodes until the value returned is dropped. Failures are retried, with a growing pause. The task
+    /// that watches is supervised with the others.
     fn watch_nodes(&self, tasks: &Tasks) -> NodeWatch;
 
     /// Watches the ResourceSlices of all nodes until the value returned is dropped, as nodes are watched.

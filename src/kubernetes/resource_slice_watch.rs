@@ -1,6 +1,7 @@
 //! The ResourceSlices of nodes, as a watch keeps them up to date.
 //!
-//! They are read as plain JSON: a release of Kubernetes without `resource.k8s.io/v1` has none, and fields that are new do not matter here.
+//! They are read as plain JSON: a release of Kubernetes without `resource.k8s.io/v1` has none, and fields that are
+//! new do not matter here.
 
 use std::collections::BTreeMap;
 use std::pin::pin;

@@ -1,4 +1,5 @@
-//! The parsers on stable: the corpus, the corpus with slips, and any bytes. `PROPTEST_CASES=100000 cargo test parsers` tries more.
+//! The parsers on stable: the corpus, the corpus with slips, and any bytes. `PROPTEST_CASES=100000 cargo test
+//! parsers` tries more.
 
 use std::fs;
 use std::path::Path;

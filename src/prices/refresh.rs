@@ -110,7 +110,8 @@ impl PriceRefresh {
             if noted.insert((Arc::clone(name), error.fault().operation.clone())) {
                 tracing::warn!(
                     source = %name, %error,
-                    "prices cannot be fetched from the cloud; using the tables and estimates. Permit the call, or set prices: {{live: false}}"
+                    "prices cannot be fetched from the cloud; using the tables and estimates. Permit the call, or set \
+                        prices: {{live: false}}"
                 );
             }
         }

@@ -1,5 +1,5 @@
-//! The long-lived tasks of the process. If one panics, or ends although it should not, it is logged by name, counted, shown by
-//! `/readyz`, and started again with growing pauses. None of them ends unnoticed.
+//! The long-lived tasks of the process. If one panics, or ends although it should not, it is logged by name, counted,
+//! shown by `/readyz`, and started again with growing pauses. None of them ends unnoticed.
 
 #[cfg(feature = "faults")]
 mod defects;

@@ -25,8 +25,8 @@ const NVIDIA: &str = "nvidia.com/gpu";
 /// The resource name of GPUs on AKS nodes with Windows.
 const DIRECTX: &str = "microsoft.com/directx";
 
-/// The most pods that AKS allows on a node. It reserves memory by their number, so where the limit is not visible, the reserve is that for
-/// the most, although the template promises no more than the lowest default.
+/// The most pods that AKS allows on a node. It reserves memory by their number, so where the limit is not visible,
+/// the reserve is that for the most, although the template promises no more than the lowest default.
 const AKS_PODS_MAX: u32 = 250;
 
 pub(super) type Resources = BTreeMap<String, WithProvenance<Quantity>>;
@@ -70,7 +70,8 @@ pub(super) fn node_resources(input: &Input<'_>, profile: ReservedProfile) -> Res
     Ok(NodeResources { capacity, allocatable, architecture, spreads })
 }
 
-/// The smaller amount of each resource. A resource that one of the two lacks is left out, because not every node has it.
+/// The smaller amount of each resource. A resource that one of the two lacks is left out, because not every node has
+/// it.
 fn minimum(mut one: Resources, other: &Resources) -> Resources {
     one.retain(|name, _| other.contains_key(name));
     for (name, quantity) in &mut one {
@@ -209,8 +210,8 @@ fn enabled_cpus(input: &Input<'_>, of_type: WithProvenance<Quantity>) -> WithPro
     }
 }
 
-/// Everything but cpu, memory and pods. Leaves out resources with an amount of zero: such a key makes a node without a GPU look
-/// like one whose GPU is not ready yet.
+/// Everything but cpu, memory and pods. Leaves out resources with an amount of zero: such a key makes a node without
+/// a GPU look like one whose GPU is not ready yet.
 fn other_resources(
     input: &Input<'_>,
     explicit: &Candidates,
@@ -246,9 +247,9 @@ fn other_resources(
     resources
 }
 
-/// Adds the huge pages that images set aside for an Elastic Fabric Adapter to what a node keeps of its memory: 220 MiB for each vCPU, and
-/// one page. Five known nodes with 64 and 96 vCPUs have exactly that. Not every image does it, so the template has no huge pages. Where
-/// huge pages are declared or learned, those count instead.
+/// Adds the huge pages that images set aside for an Elastic Fabric Adapter to what a node keeps of its memory: 220
+/// MiB for each vCPU, and one page. Five known nodes with 64 and 96 vCPUs have exactly that. Not every image does it,
+/// so the template has no huge pages. Where huge pages are declared or learned, those count instead.
 fn set_pages_aside(input: &Input<'_>, capacity: &Resources, kept: &mut Resources) {
     const PER_CPU_MIB: u64 = 220;
     const PAGE_MIB: u64 = 2;

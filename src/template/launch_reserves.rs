@@ -36,7 +36,8 @@ impl LaunchReserves {
                     group = input.group,
                     setting,
                     name,
-                    "kubelet reserve in the user data cannot be read; the template reserves at least what the profile does"
+                    "kubelet reserve in the user data cannot be read; the template reserves at least what the profile \
+                        does"
                 );
             }
         };

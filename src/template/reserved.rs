@@ -207,8 +207,8 @@ fn mebibytes(count: u64) -> Quantity {
     Quantity::bytes(count.saturating_mul(MIB))
 }
 
-/// The sum of the shares of all brackets, each given as its upper bound and its share in hundredths of a percent. Each term is
-/// rounded down, as in the scripts that nodes run.
+/// The sum of the shares of all brackets, each given as its upper bound and its share in hundredths of a percent.
+/// Each term is rounded down, as in the scripts that nodes run.
 fn graduated(total: u64, brackets: &[(u64, u64)]) -> u64 {
     let mut kept = 0;
     let mut lower = 0;
@@ -232,15 +232,15 @@ fn eks_cpu(cpu: Quantity) -> Quantity {
     millis(graduated(cpu.whole_millis().min(CPU_MILLIS_MAX), &cores))
 }
 
-/// 6 % of the first core, 4 % of the second, 2 % of the next two, 1 % of the rest (AKS documentation). Nodes of the constrained size
-/// HB120-96rs_v3 show that AKS reserves for all 120 vCPUs of the machine.
+/// 6 % of the first core, 4 % of the second, 2 % of the next two, 1 % of the rest (AKS documentation). Nodes of the
+/// constrained size HB120-96rs_v3 show that AKS reserves for all 120 vCPUs of the machine.
 fn aks_cpu(cpu: Quantity) -> Quantity {
     let cores = [(1000, 600), (2000, 400), (4000, 200), (CPU_MILLIS_MAX, 100)];
     millis(graduated(cpu.whole_millis().min(CPU_MILLIS_MAX), &cores))
 }
 
-/// Shares of the memory in each bracket: 25 % of the first 4 GiB, 20 % of the next 4, 10 % of the next 8, 6 % of the next
-/// 112, 2 % of the rest.
+/// Shares of the memory in each bracket: 25 % of the first 4 GiB, 20 % of the next 4, 10 % of the next 8, 6 % of the
+/// next 112, 2 % of the rest.
 fn memory_brackets(unit: u64) -> [(u64, u64); 5] {
     [(4, 2500), (8, 2000), (16, 1000), (128, 600), (1 << 30, 200)].map(|(gib, share)| (gib * unit, share))
 }
@@ -261,9 +261,9 @@ fn reported_most(size: &NodeSize) -> Quantity {
     Quantity::bytes(nominal - nominal / 64)
 }
 
-/// OpenShift reserves 1 GiB, or (`autoSizingReserved`, as in managed OpenShift) the brackets of the whole GiB that the kubelet
-/// reports. The API does not show which of them applies, so this returns the higher one; `systemReserved: {memory: 1Gi}` selects the
-/// first.
+/// OpenShift reserves 1 GiB, or (`autoSizingReserved`, as in managed OpenShift) the brackets of the whole GiB that
+/// the kubelet reports. The API does not show which of them applies, so this returns the higher one; `systemReserved:
+/// {memory: 1Gi}` selects the first.
 fn openshift_memory(reported: Quantity) -> Quantity {
     let gib = reported.whole() / (1024 * MIB);
     let hundredths = graduated(gib * 100, &memory_brackets(100));

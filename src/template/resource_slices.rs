@@ -1,4 +1,5 @@
-//! The ResourceSlices of a new node: what the configuration states, else what the drivers of the group's nodes published.
+//! The ResourceSlices of a new node: what the configuration states, else what the drivers of the group's nodes
+//! published.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -72,8 +73,8 @@ impl ResourceSlices {
     }
 }
 
-/// What was learned for every instance type of the group. A driver counts only if it publishes the same for all of them: the Cluster
-/// Autoscaler compares the devices of a template with those of each node.
+/// What was learned for every instance type of the group. A driver counts only if it publishes the same for all of
+/// them: the Cluster Autoscaler compares the devices of a template with those of each node.
 fn learned(input: &Input<'_>) -> BTreeMap<String, LearnedDriver> {
     let of_type = |name: &String| {
         let learned = input.catalog.resolve(input.family, name).and_then(|known| known.learned);

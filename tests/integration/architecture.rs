@@ -175,8 +175,8 @@ fn modules_import_only_what_is_below_them() {
     assert!(found.is_empty(), "{} violations:\n{}", found.len(), found.join("\n"));
 }
 
-/// What decides about a node group takes everything that it knows from events: nothing in it waits, reads a clock, logs, locks, or knows
-/// which cloud it is.
+/// What decides about a node group takes everything that it knows from events: nothing in it waits, reads a clock,
+/// logs, locks, or knows which cloud it is.
 const NOT_IN_GROUP: [&str; 12] = [
     "async ",
     "Instant",

@@ -75,8 +75,10 @@ mod tests {
 
     #[test]
     fn counters_are_declared_with_their_suffix_and_the_end_marker_is_dropped() {
-        let open = "# HELP calls Calls.\n# TYPE calls counter\ncalls_total{a=\"b\"} 1\n# HELP size Size.\n# TYPE size gauge\nsize 2\n# EOF\n";
-        let classic = "# HELP calls_total Calls.\n# TYPE calls_total counter\ncalls_total{a=\"b\"} 1\n# HELP size Size.\n# TYPE size gauge\nsize 2\n";
+        let open = "# HELP calls Calls.\n# TYPE calls counter\ncalls_total{a=\"b\"} 1\n# HELP size Size.\n# TYPE size \
+            gauge\nsize 2\n# EOF\n";
+        let classic = "# HELP calls_total Calls.\n# TYPE calls_total counter\ncalls_total{a=\"b\"} 1\n# HELP size \
+            Size.\n# TYPE size gauge\nsize 2\n";
         assert_eq!(to_classic(open), classic);
     }
 }

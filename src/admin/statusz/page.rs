@@ -61,7 +61,8 @@ fn write(html: &mut String, document: &Document) -> fmt::Result {
     html.write_str("</section>\n<section id=\"decisions\"><h2>Last decisions</h2>")?;
     write_decisions(html, &document.decisions)?;
     html.write_str(
-        "</section></main>\n<footer><p><a href=\"?format=json\">JSON</a> <a href=\"/metrics\">metrics</a></p></footer></body></html>\n",
+        "</section></main>\n<footer><p><a href=\"?format=json\">JSON</a> <a \
+            href=\"/metrics\">metrics</a></p></footer></body></html>\n",
     )
 }
 

@@ -59,7 +59,8 @@ fn known(autoscaler: &Autoscaler) -> Option<Finding> {
 fn calls(calls: &Calls) -> Finding {
     let Calls { server, age, is_standby, dialect } = calls;
     let Some(age) = age else {
-        let advice = "check --cloud-config of the Cluster Autoscaler and its log; a replica that is not the leader calls nothing";
+        let advice = "check --cloud-config of the Cluster Autoscaler and its log; a replica that is not the leader \
+            calls nothing";
         return Finding::warning(Code::CA_CALLS, SUBJECT, format!("has not called {server} yet"), advice);
     };
     let seconds = age.as_secs();
@@ -107,7 +108,8 @@ fn zero_or_max(collected: &Collected) -> Option<Finding> {
     let (what, advice) = if collected.is_zero_or_max_sent {
         (
             format!(
-                "never scales down {groups}: with external gRPC, it cannot count the nodes of a group with zeroOrMaxNodeScaling"
+                "never scales down {groups}: with external gRPC, it cannot count the nodes of a group with \
+                    zeroOrMaxNodeScaling"
             ),
             "remove the option, or grpc.zeroOrMaxNodeScaling: send",
         )

@@ -1,5 +1,6 @@
-//! SIGHUP reloads the configuration, its tables, the credentials and the TLS files. If something cannot be used, the previous version
-//! stays in use. Credentials in the configuration and in cloud-config files are also reloaded without a signal.
+//! SIGHUP reloads the configuration, its tables, the credentials and the TLS files. If something cannot be used, the
+//! previous version stays in use. Credentials in the configuration and in cloud-config files are also reloaded
+//! without a signal.
 
 mod differences;
 
@@ -24,11 +25,11 @@ use crate::grpc::tls::LiveTls;
 use crate::kubernetes;
 use crate::metrics::FamilySpec;
 
-/// How often the files are checked for new credentials. The kubelet takes about a minute to update a secret in a pod, so a shorter
-/// interval gains nothing.
+/// How often the files are checked for new credentials. The kubelet takes about a minute to update a secret in a pod,
+/// so a shorter interval gains nothing.
 const CHECK_EVERY: Duration = Duration::from_secs(10);
-/// The pause before credentials that did not work are tried again. It takes minutes until every server of the sign-in service knows a
-/// new secret, and the service limits failed attempts.
+/// The pause before credentials that did not work are tried again. It takes minutes until every server of the sign-in
+/// service knows a new secret, and the service limits failed attempts.
 const RETRY_AFTER: Duration = Duration::from_secs(60);
 
 const RELOADS: FamilySpec = FamilySpec::counter(
@@ -146,7 +147,8 @@ impl Reload {
                         }
                         Err(error) => {
                             self.counts.count(false);
-                            error!(%error, "changes to learn: cannot be applied; continuing with the previous settings");
+                            error!(%error, "changes to learn: cannot be applied; continuing with the previous \
+                                settings");
                             return;
                         }
                     }
@@ -174,7 +176,8 @@ impl Reload {
         self.config.live_prices = new.live_prices;
     }
 
-    /// Checks for new credentials. Other changes wait for SIGHUP. If the files cannot be read, the next check reads them again.
+    /// Checks for new credentials. Other changes wait for SIGHUP. If the files cannot be read, the next check reads
+    /// them again.
     async fn renew_credentials(&mut self, target: &Target) {
         let Some(arguments) = self.arguments.clone() else { return };
         if let Ok(new) = read(arguments).await {

@@ -32,7 +32,8 @@ impl Aws {
         ];
         if let Some(group) = self.groups.any_group() {
             let activities = scaling.describe_scaling_activities(group.as_str(), None).await;
-            let loss = "failed launches have no reason, and the Cluster Autoscaler waits 15 minutes before it tries another group";
+            let loss = "failed launches have no reason, and the Cluster Autoscaler waits 15 minutes before it tries \
+                another group";
             tried.push((activities.err(), loss));
         }
         if let Some((cluster, nodegroup)) = self.groups.any_managed_nodegroup() {

@@ -186,7 +186,8 @@ impl Azure {
         }
         // In a zone outage, many views hang at the same time. Other scale sets do not wait for the rest.
         drop(turn);
-        tracing::debug!(scale_set = set.name, %error, "VMs cannot be listed with their instance views; listing them without");
+        tracing::debug!(scale_set = set.name, %error, "VMs cannot be listed with their instance views; listing them \
+            without");
         self.machines_by(set, MachineQuery { with_view: false, purpose }).await
     }
 

@@ -63,8 +63,9 @@ struct Item {
 }
 
 impl RetailPrices {
-    /// The client for a source. `None` in sovereign clouds, whose prices the API does not have. If an endpoint of Azure Resource
-    /// Manager is configured, prices are requested from it too: a user who configures one does not want calls to other hosts.
+    /// The client for a source. `None` in sovereign clouds, whose prices the API does not have. If an endpoint of
+    /// Azure Resource Manager is configured, prices are requested from it too: a user who configures one does not
+    /// want calls to other hosts.
     pub(super) fn new(
         settings: &Settings,
         endpoint: &Url,
@@ -154,9 +155,9 @@ pub(super) fn parse(body: &[u8]) -> Result<Page, serde_json::Error> {
     serde_json::from_slice(body)
 }
 
-/// Whether an item is the hourly price of a Linux VM, on demand or spot. Items for Windows have it in the product's name, those
-/// for Low Priority (the predecessor of spot, for other services) in the meter's name. Reservations have the price of their whole
-/// term.
+/// Whether an item is the hourly price of a Linux VM, on demand or spot. Items for Windows have it in the product's
+/// name, those for Low Priority (the predecessor of spot, for other services) in the meter's name. Reservations have
+/// the price of their whole term.
 fn is_linux_vm(item: &Item, region: &str) -> bool {
     let Item { product_name, sku_name, meter_name, .. } = item;
     let is_other = product_name.contains("Windows")

@@ -203,7 +203,8 @@ impl WritableCloud for Simulated {
     async fn delete_instances(&self, basis: &GroupReading, ids: &[ProviderId]) -> Result<Deletion, CloudError> {
         let (kind, name) = (CallKind::DeleteInstances, basis.name.as_str());
         let detail = ids.iter().map(short_name).collect::<Vec<_>>().join(" ");
-        // As the AWS API is called: the capacity is not lowered for an instance that the caller's reading does not count.
+        // As the AWS API is called: the capacity is not lowered for an instance that the caller's reading does not
+        // count.
         let listed = basis.instances.iter().flatten();
         let kept: Vec<&ProviderId> = listed.filter(|one| one.counts == Counts::No).map(|one| &one.id).collect();
         let kept_in = |group: &Group| -> Vec<String> {

@@ -1,7 +1,7 @@
 //! How an Auto Scaling group behaves: it adjusts its instances to its desired capacity by itself.
 //!
-//! A new desired capacity is visible at once and acted on later. Failed launches are retried forever. A surplus of instances
-//! is tolerated for about twenty seconds and then terminated.
+//! A new desired capacity is visible at once and acted on later. Failed launches are retried forever. A surplus of
+//! instances is tolerated for about twenty seconds and then terminated.
 
 use std::time::Duration;
 
@@ -62,8 +62,9 @@ impl Group {
         let Some(serial) = self.find(id) else { return Ok(false) };
         let Some(phase) = self.members.get(&serial).map(|member| member.phase) else { return Ok(false) };
         if phase == Phase::Deleting {
-            // AWS lowers the desired capacity each time, although the instance goes only once (autoscaler #2930): for a termination
-            // that is sent twice, and for an instance that another client or the group itself is terminating.
+            // AWS lowers the desired capacity each time, although the instance goes only once (autoscaler #2930): for
+            // a termination that is sent twice, and for an instance that another client or the group itself is
+            // terminating.
             if decrement && self.capacity > self.plan.min {
                 self.take_capacity(at, self.capacity - 1, Author::Caller);
                 self.watch_surplus(at);

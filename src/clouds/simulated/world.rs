@@ -1,7 +1,7 @@
 //! The simulated world: all groups, and the order in which their scheduled changes happen.
 //!
-//! It does no I/O and has no clock: a time is a duration since the beginning of the world. Every method that takes `now`
-//! first applies all changes that are due by then, in order of time.
+//! It does no I/O and has no clock: a time is a duration since the beginning of the world. Every method that takes
+//! `now` first applies all changes that are due by then, in order of time.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -119,8 +119,8 @@ impl World {
         })?
     }
 
-    /// Deletes instances through the API, by the cloud's IDs. An Auto Scaling group lowers its capacity by one for each, except those
-    /// that it is to keep the capacity for.
+    /// Deletes instances through the API, by the cloud's IDs. An Auto Scaling group lowers its capacity by one for
+    /// each, except those that it is to keep the capacity for.
     pub fn delete_instances(
         &mut self,
         now: Duration,
@@ -148,8 +148,8 @@ impl World {
         })?
     }
 
-    /// Terminates one instance of an Auto Scaling group; without `decrement` it is replaced. Returns false if it was gone
-    /// or being deleted already.
+    /// Terminates one instance of an Auto Scaling group; without `decrement` it is replaced. Returns false if it was
+    /// gone or being deleted already.
     pub fn terminate(&mut self, now: Duration, group: &str, id: &str, decrement: bool) -> Result<bool, Refusal> {
         self.edit(now, group, |group, at| group.terminate(at, id, decrement))?
     }

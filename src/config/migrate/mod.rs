@@ -162,7 +162,8 @@ impl fmt::Display for Migration {
         }
         writeln!(
             formatter,
-            "\n# /etc/headcount/cloud-config.yaml, which the Cluster Autoscaler reads\naddress: {SOCKET}\ngrpc_timeout: 10s\n"
+            "\n# /etc/headcount/cloud-config.yaml, which the Cluster Autoscaler reads\naddress: \
+                {SOCKET}\ngrpc_timeout: 10s\n"
         )?;
         let permissions = match self.provider {
             Provider::Aws => ("# The IAM policy for the role of Headcount", AWS_POLICY),

@@ -61,7 +61,8 @@ pub enum TagQueryError {
     NoTagKey(String),
     /// Two values for one key: no group can have both.
     #[error(
-        "{spec:?} requires two values of tag {key:?}, which no group can have; to accept either, write two specifications"
+        "{spec:?} requires two values of tag {key:?}, which no group can have; to accept either, write two \
+            specifications"
     )]
     Contradiction {
         /// The whole text.

@@ -97,7 +97,8 @@ fn texts_need_no_quotes() {
 #[test]
 fn an_alias_stands_for_its_value() {
     let config = parse(
-        "sources: [{name: demo, simulated: {}}]\ngroups:\n  - {match: a, labels: &l {team: ml}}\n  - {match: b, labels: *l}\n",
+        "sources: [{name: demo, simulated: {}}]\ngroups:\n  - {match: a, labels: &l {team: ml}}\n  - {match: b, \
+            labels: *l}\n",
     )
     .expect("good");
     assert_eq!(config.groups.0[0].overrides.labels, config.groups.0[1].overrides.labels);
@@ -128,7 +129,8 @@ fn learning_is_off_by_default() {
     assert_eq!(idle.learn, None);
     assert_eq!(idle.warnings, ["headcount.yaml:1:20: nothing is learned; set learn.kubernetes to true"]);
     let unused = learn("kubernetes: {allowExec: false}");
-    let warning = "headcount.yaml:1:25: the Kubernetes API is not called; set learn.kubernetes, kubernetes.events or kubernetes.taints to true";
+    let warning = "headcount.yaml:1:25: the Kubernetes API is not called; set learn.kubernetes, kubernetes.events or \
+        kubernetes.taints to true";
     assert_eq!((unused.learn, unused.warnings), (None, vec![warning.to_owned()]));
     let no_kubeconfig = learn("learn: {kubernetes: true}\nkubernetes: {allowExec: true}");
     assert!(no_kubeconfig.warnings[0].contains("2:25: allowExec has no effect without kubernetes.kubeconfig"));

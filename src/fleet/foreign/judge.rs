@@ -47,7 +47,7 @@ impl Judge {
     }
 
     /// Compares all groups with these nodes; `None` if nodes cannot be read.
-    pub(in crate::fleet) async fn look(&mut self, snapshot: &Snapshot, nodes: Option<&[Arc<Node>]>) {
+    pub(in crate::fleet) async fn compare(&mut self, snapshot: &Snapshot, nodes: Option<&[Arc<Node>]>) {
         let nodes: HashSet<ProviderId> = nodes
             .unwrap_or_default()
             .iter()
@@ -96,7 +96,8 @@ impl Judge {
         for (group, instances) in found {
             tracing::warn!(
                 %group, instances,
-                "node group seems to belong to another cluster: none of its instances is a node of this one; deletions are refused"
+                "node group seems to belong to another cluster: none of its instances is a node of this one; \
+                    deletions are refused"
             );
         }
     }

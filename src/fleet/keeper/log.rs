@@ -43,7 +43,8 @@ pub(in crate::fleet) fn write(group: &str, source: &str, note: &Note) {
             tracing::warn!(%group, %operation, %error, "capacity not set");
         }
         Note::CapacityLost(operation, error) => {
-            tracing::warn!(%group, %operation, %error, "the response to a capacity write was lost; reading the node group to see the outcome");
+            tracing::warn!(%group, %operation, %error, "the response to a capacity write was lost; reading the node \
+                group to see the outcome");
         }
         Note::CapacityTookEffect(operation, to) => {
             tracing::info!(%group, %operation, to, "the capacity write took effect");
@@ -52,17 +53,20 @@ pub(in crate::fleet) fn write(group: &str, source: &str, note: &Note) {
             tracing::info!(%group, %operation, number, "launching instances in the node group");
         }
         Note::LaunchUnsettled(operation, error) => {
-            tracing::warn!(%group, %operation, %error, "a launch was not accepted, or its response was lost; it is sent again with its token, which launches nothing twice");
+            tracing::warn!(%group, %operation, %error, "a launch was not accepted, or its response was lost; it is \
+                sent again with its token, which launches nothing twice");
         }
         Note::LaunchRefused(operation, error) => {
             tracing::warn!(%group, %operation, %error, "the cloud refused to launch instances");
         }
         Note::NotLaunched(operation, number, failure) => {
             let (code, message) = (&failure.code, &failure.message);
-            tracing::warn!(%group, %operation, number, %code, %message, "some instances of a scale-up were not launched");
+            tracing::warn!(%group, %operation, number, %code, %message, "some instances of a scale-up were not \
+                launched");
         }
         Note::LaunchesWithheld(error) => {
-            tracing::warn!(%group, %error, "the cloud does not launch instances in the node group on request; setting its capacity instead");
+            tracing::warn!(%group, %error, "the cloud does not launch instances in the node group on request; setting \
+                its capacity instead");
         }
         Note::Deleting(operation, ids) => {
             tracing::info!(%group, %operation, instances = ids.len(), ids = ?FirstIds(ids), "deleting instances");
@@ -71,7 +75,8 @@ pub(in crate::fleet) fn write(group: &str, source: &str, note: &Note) {
             tracing::warn!(%group, %operation, %instance, %error, "instance not deleted");
         }
         Note::DeletionLost(operation, error) => {
-            tracing::warn!(%group, %operation, %error, "the response to a deletion was lost; it is not sent again until a read shows the outcome");
+            tracing::warn!(%group, %operation, %error, "the response to a deletion was lost; it is not sent again \
+                until a read shows the outcome");
         }
         Note::DeletionBusy(error) => {
             tracing::warn!(%group, %error, "deletion not accepted; reading the node group again");
@@ -83,13 +88,16 @@ pub(in crate::fleet) fn write(group: &str, source: &str, note: &Note) {
         }
         Note::GrowthRefused(delta, refusal) => tracing::warn!(%group, delta, %refusal, "scale-up refused"),
         Note::GrowthBlockedByDeletions(delta) => {
-            tracing::warn!(%group, delta, "scale-up refused: nodes whose deletion may have failed leave too little room below the maximum");
+            tracing::warn!(%group, delta, "scale-up refused: nodes whose deletion may have failed leave too little \
+                room below the maximum");
         }
         Note::GrowthBlockedByLostWrite(delta) => {
-            tracing::warn!(%group, delta, "scale-up refused: an earlier capacity write got no response and may still take effect");
+            tracing::warn!(%group, delta, "scale-up refused: an earlier capacity write got no response and may still \
+                take effect");
         }
         Note::GrowthBlocked(reason) => {
-            tracing::warn!(%group, %source, reason, "node group has refused every scale-up for a minute; served as one that cannot grow");
+            tracing::warn!(%group, %source, reason, "node group has refused every scale-up for a minute; served as \
+                one that cannot grow");
         }
         Note::GrowthAwaitsRead(delta) => {
             tracing::info!(%group, delta, "the read may be older than our last write; reading again before growing");
@@ -104,7 +112,8 @@ pub(in crate::fleet) fn write(group: &str, source: &str, note: &Note) {
             tracing::warn!(%group, %error, "a deferred reduction could not be written; it is tried again later");
         }
         Note::InDoubt(why) => {
-            tracing::warn!(%group, %source, %why, "observation is in doubt; not published until a second one confirms it");
+            tracing::warn!(%group, %source, %why, "observation is in doubt; not published until a second one confirms \
+                it");
         }
         Note::InDoubtForWrite(why) => {
             tracing::warn!(%group, %why, "observation is in doubt; waiting for a second one before writing");
@@ -116,13 +125,15 @@ pub(in crate::fleet) fn write(group: &str, source: &str, note: &Note) {
             tracing::warn!(%group, %source, %error, "node group cannot be read; serving the last observation");
         }
         Note::ActivityUnreadable(error) => {
-            tracing::warn!(%group, %error, "launch activity cannot be read; failed launches are listed without a reason");
+            tracing::warn!(%group, %error, "launch activity cannot be read; failed launches are listed without a \
+                reason");
         }
         Note::UnreadableForUndo(error) => {
             tracing::warn!(%group, %error, "node group cannot be read to raise its capacity back");
         }
         Note::RaisingBack(to) => {
-            tracing::warn!(%group, to, "more instances live than our own write left room for; raising the capacity back");
+            tracing::warn!(%group, to, "more instances live than our own write left room for; raising the capacity \
+                back");
         }
         // The list of the last decisions has it.
         Note::RaisedBack(_) => {}
@@ -150,11 +161,13 @@ pub(in crate::fleet) fn write(group: &str, source: &str, note: &Note) {
             tracing::warn!(%group, %error, number, "replacements of deleted instances could not be requested yet");
         }
         Note::NotReplaced(number, error) => {
-            tracing::warn!(%group, %error, number, "replacements of deleted instances are not requested; the node group is below its minimum");
+            tracing::warn!(%group, %error, number, "replacements of deleted instances are not requested; the node \
+                group is below its minimum");
         }
         Note::ReadOnly(intended) => tracing::info!(%group, intended, "read-only: the write is refused"),
         Note::Recreated => {
-            tracing::warn!(%group, %source, "node group was deleted and created again under its name; operations on the old one are dropped");
+            tracing::warn!(%group, %source, "node group was deleted and created again under its name; operations on \
+                the old one are dropped");
         }
         Note::Gone => tracing::warn!(%group, %source, "node group no longer exists; no longer served"),
     }

@@ -352,7 +352,8 @@ impl Keeper {
         ids.map(|id| id.to_string()).collect()
     }
 
-    /// A span that names the calls of the Cluster Autoscaler that something is done for: those of now, or those of a moment `before`.
+    /// A span that names the calls of the Cluster Autoscaler that something is done for: those of now, or those of a
+    /// moment `before`.
     fn write_span(&self, before: Vec<String>) -> tracing::Span {
         let now = self.request_ids();
         let ids = if now.is_empty() { before } else { now };

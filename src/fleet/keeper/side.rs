@@ -207,7 +207,8 @@ async fn poll_to_end(
                 pause_after(&error)
             }
             Err(_elapsed) if heard.elapsed() > POLLS_FAIL_FOR => {
-                tracing::warn!(group, %operation, "operation cannot be polled in time; observations alone show what becomes of it");
+                tracing::warn!(group, %operation, "operation cannot be polled in time; observations alone show what \
+                    becomes of it");
                 return PollEnd::Unpollable;
             }
             Err(_elapsed) => {
@@ -237,7 +238,8 @@ fn warn_of_refusal(group: &str, operation: OperationId, error: &CloudError) {
             "the cloud does not know the operation any more; observations alone show what became of it"
         ),
         _ => {
-            tracing::warn!(group, %operation, %error, "operation cannot be polled; observations alone show what becomes of it")
+            tracing::warn!(group, %operation, %error, "operation cannot be polled; observations alone show what \
+                becomes of it")
         }
     }
 }

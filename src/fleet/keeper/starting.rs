@@ -66,7 +66,8 @@ impl StartingKeeper {
                 tracing::warn!(group = %self.key, %why, "a second observation confirms the first");
                 return Some((observation, adoption));
             }
-            tracing::warn!(group = %self.key, %why, "observation is in doubt; not published until a second one confirms it");
+            tracing::warn!(group = %self.key, %why, "observation is in doubt; not published until a second one \
+                confirms it");
             doubted = Some(FirstDoubted { why, confirm_at: Instant::now() + CONFIRM_AFTER, adoption });
         }
     }

@@ -89,7 +89,8 @@ impl Keeper {
             Err(reason) => {
                 // A problem that lasts shows again with every refresh.
                 if !matches!(&self.template, TemplateState::Unavailable(known) if **known == *reason) {
-                    tracing::warn!(group = %self.group_id(), source = %self.key.source, %reason, "the node template cannot be built");
+                    tracing::warn!(group = %self.group_id(), source = %self.key.source, %reason, "the node template \
+                        cannot be built");
                 }
                 // The last good one still describes the nodes better than none would, unless the group launches
                 // something else now: nodes that are smaller than their template make CA add nodes endlessly.
@@ -110,7 +111,8 @@ impl Keeper {
             _ => None,
         };
         if let Some(problem) = spread::warning(&template.spreads).filter(|problem| before.as_ref() != Some(problem)) {
-            tracing::warn!(group = %self.group_id(), source = %self.key.source, %problem, "node group mixes instance types of very different sizes");
+            tracing::warn!(group = %self.group_id(), source = %self.key.source, %problem, "node group mixes instance \
+                types of very different sizes");
         }
     }
 }

@@ -32,7 +32,8 @@ impl ImplausibleLog {
             tracing::warn!(
                 node,
                 %figure,
-                "the ConfigMap has a figure that the instance type cannot have; the figure is ignored and will be removed"
+                "the ConfigMap has a figure that the instance type cannot have; the figure is ignored and will be \
+                    removed"
             );
         }
     }

@@ -60,7 +60,7 @@ impl QuotaWatcher {
         loop {
             // Another replica serves the leader, and reads them.
             if !self.contact.is_standby() {
-                self.look(log).await;
+                self.read(log).await;
             }
             let next = Instant::now() + QUOTAS_EVERY;
             sleep(QUOTAS_AGAIN).await;
@@ -68,7 +68,7 @@ impl QuotaWatcher {
         }
     }
 
-    async fn look(&self, log: &mut QuotaLog) {
+    async fn read(&self, log: &mut QuotaLog) {
         let snapshot = Arc::clone(&self.store.load());
         let of_source = snapshot.groups().filter(|(_, view)| view.key.source == self.source);
         let targets = of_source.map(|(_, view)| (view.key.name.clone(), view.status.target)).collect();

@@ -71,13 +71,15 @@ impl Watcher {
         }
         for (name, reason) in page.broken {
             if self.unreadable_logged.insert(name.clone()) {
-                tracing::warn!(source = %self.name, group = %name, %reason, "node group cannot be understood; serving the last reading");
+                tracing::warn!(source = %self.name, group = %name, %reason, "node group cannot be understood; serving \
+                    the last reading");
             }
             listed.seen.insert(name);
         }
         for name in page.absent {
             if self.unreadable_logged.insert(name.clone()) {
-                tracing::warn!(source = %self.name, group = %name, "node group is in the configuration but does not exist");
+                tracing::warn!(source = %self.name, group = %name, "node group is in the configuration but does not \
+                    exist");
             }
         }
         self.note_age(listed);

@@ -239,8 +239,9 @@ impl GroupState {
         }
     }
 
-    /// Whether our recent writes made the capacity as low as it was read, with the part of our launches that it does not
-    /// show yet. Where it is lower still, another client lowered it, or an instance that we named was going already.
+    /// Whether our recent writes made the capacity as low as it was read, with the part of our launches that it does
+    /// not show yet. Where it is lower still, another client lowered it, or an instance that we named was going
+    /// already.
     pub(crate) fn has_lowered(&self, observation: &Observation, unshown: u32) -> bool {
         let lost = self.lost_write.filter(|lost| observation.begun <= lost.until).map(|lost| lost.then);
         let mut writes = self.recent_writes(observation.begun).into_iter().chain(lost);
@@ -303,8 +304,8 @@ impl GroupState {
         since.is_some_and(|since| self.observation.launched_after(since, &self.activity.launched).next().is_some())
     }
 
-    /// When the last of our writes was sent that the last observation may be too old to show, by the cloud's clock, where
-    /// launches can tell.
+    /// When the last of our writes was sent that the last observation may be too old to show, by the cloud's clock,
+    /// where launches can tell.
     pub(crate) fn undated_since(&self) -> Option<SystemTime> {
         let (observation, in_flight) = (&self.observation, &self.in_flight);
         if self.is_guarded() || observation.reading.consistency.reads != Reads::Together {

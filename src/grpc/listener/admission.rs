@@ -76,7 +76,8 @@ pub(super) async fn admit(
 fn certified_names(certificates: &[CertificateDer<'_>], address: Option<SocketAddr>) -> Vec<CertifiedName> {
     let Some(leaf) = certificates.first() else { return Vec::new() };
     peer::certified_names(leaf).unwrap_or_else(|error| {
-        warn!(client = address.map(field::display), %error, "names in the client certificate cannot be read; treating it as a certificate without names");
+        warn!(client = address.map(field::display), %error, "names in the client certificate cannot be read; treating \
+            it as a certificate without names");
         Vec::new()
     })
 }

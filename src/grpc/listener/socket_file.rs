@@ -28,7 +28,8 @@ impl SocketFile {
     pub(super) fn bind(path: &Path, mode: u32) -> io::Result<(UnixListener, Self)> {
         refuse_unless_stale(path)?;
         if mode & EVERYONE != 0 {
-            warn!(socket = %path.display(), "every user of this host may connect to the Unix socket; set socketMode: \"0600\"");
+            warn!(socket = %path.display(), "every user of this host may connect to the Unix socket; set socketMode: \
+                \"0600\"");
         }
         let mut name = path.as_os_str().to_owned();
         name.push(format!(".{}", std::process::id()));

@@ -26,8 +26,8 @@ pub struct TlsSettings {
     pub key: PathBuf,
     /// The certificates of the CAs that sign the clients' certificates, PEM. Without it, clients need no certificate.
     pub client_ca: Option<PathBuf>,
-    /// The names of which a client's certificate must have one, as its common name or as an alternative name. If empty, every
-    /// client with a certificate from `client_ca` may connect.
+    /// The names of which a client's certificate must have one, as its common name or as an alternative name. If
+    /// empty, every client with a certificate from `client_ca` may connect.
     pub allowed_clients: Vec<String>,
 }
 
@@ -99,8 +99,8 @@ impl Files {
             source => TlsError::Unusable { cert: settings.cert.clone(), key: settings.key.clone(), source },
         })?;
         config.alpn_protocols = vec![b"h2".to_vec()];
-        // A resumed session would skip the check of the client's certificate. The Cluster Autoscaler keeps one long connection,
-        // so it would gain nothing from resumption.
+        // A resumed session would skip the check of the client's certificate. The Cluster Autoscaler keeps one long
+        // connection, so it would gain nothing from resumption.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         Ok(Arc::new(config))

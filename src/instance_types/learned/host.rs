@@ -1,6 +1,8 @@
-//! What is missing on the hosts of an instance type before a kernel starts (R of the memory model), as nodes of any group showed.
+//! What is missing on the hosts of an instance type before a kernel starts (R of the memory model), as nodes of any
+//! group showed.
 //!
-//! It does not depend on the image, so it improves the templates of every group of the type, and outlives a change of the image.
+//! It does not depend on the image, so it improves the templates of every group of the type, and outlives a change of
+//! the image.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +43,7 @@ impl LearnedHosts {
     }
 
     /// Adds what the nodes of today show.
-    pub(super) fn see(&mut self, node_reports: &[NodeReport], sold: &dyn Fn(&str) -> Sold, today: Day) {
+    pub(super) fn learn(&mut self, node_reports: &[NodeReport], sold: &dyn Fn(&str) -> Sold, today: Day) {
         for node_report in node_reports {
             if let Some(missing_kib) = missing_kib(node_report, &sold(&node_report.type_name)) {
                 let by = LearnedBy { node: node_report.node.as_str().into(), seen: today };
@@ -79,8 +81,8 @@ impl LearnedHosts {
     }
 }
 
-/// What is missing on a node's host; `None` if its report does not show it, or more is missing than hosts are known to take: then its
-/// image sets memory aside, and that is no property of the type.
+/// What is missing on a node's host; `None` if its report does not show it, or more is missing than hosts are known
+/// to take: then its image sets memory aside, and that is no property of the type.
 fn missing_kib(node_report: &NodeReport, sold: &Sold) -> Option<i64> {
     let nominal = sold.memory?;
     let kernel = image::kernel(&node_report.image)?;
@@ -89,8 +91,8 @@ fn missing_kib(node_report: &NodeReport, sold: &Sold) -> Option<i64> {
     memory_model::is_plausible_missing(&node_report.type_name, nominal, missing).then_some(missing)
 }
 
-/// The memory that a group's node would report on the worst host of its type, in KiB; `None` if it is not lower. Only types that run on
-/// two kinds of hosts differ that much: on all others, what the group's own nodes report is exact.
+/// The memory that a group's node would report on the worst host of its type, in KiB; `None` if it is not lower. Only
+/// types that run on two kinds of hosts differ that much: on all others, what the group's own nodes report is exact.
 pub(super) fn on_worst_host(
     type_name: &str,
     image: &str,

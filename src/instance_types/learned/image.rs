@@ -1,4 +1,5 @@
-//! The image of a node, as its kubelet reports it: `Amazon Linux 2023.7.20250609, kernel 6.1.140-154.222.amzn2023.x86_64`.
+//! The image of a node, as its kubelet reports it: `Amazon Linux 2023.7.20250609, kernel
+//! 6.1.140-154.222.amzn2023.x86_64`.
 
 use crate::cloud::ImageFamily;
 use crate::instance_types::memory_model::{Kernel, keeps_kib};
@@ -14,8 +15,8 @@ pub(super) fn kernel(image: &str) -> Option<Kernel> {
     Kernel::of_release(release, system.contains("CoreOS"))
 }
 
-/// Whether a group that launches `launched` has another image now, whose kernel keeps more memory: what nodes with the earlier image
-/// reported would be too much.
+/// Whether a group that launches `launched` has another image now, whose kernel keeps more memory: what nodes with
+/// the earlier image reported would be too much.
 pub(super) fn keeps_less_than(image: &str, launched: ImageFamily) -> bool {
     let Some((system, _)) = parts(image) else { return false };
     let Some(family) = ImageFamily::of_name(system).filter(|family| *family != launched) else { return false };

@@ -9,8 +9,8 @@ use crate::instance_types::provenance::Day;
 use crate::instance_types::quantity::Quantity;
 use crate::instance_types::table::fold;
 
-/// The most resources kept of a node, and the longest names and texts: nodes have a handful of resources with names of a few dozen
-/// letters, and a node's status must not be able to fill the memory.
+/// The most resources kept of a node, and the longest names and texts: nodes have a handful of resources with names
+/// of a few dozen letters, and a node's status must not be able to fill the memory.
 const RESOURCES_MAX: usize = 32;
 const NAME_BYTES_MAX: usize = 128;
 const TEXT_BYTES_MAX: usize = 256;
@@ -47,8 +47,8 @@ pub struct NodeIdentity<'a> {
 impl NodeReport {
     /// Makes a report; `None` if the node lacks something that is needed.
     ///
-    /// A resource with an amount of zero is not learned, because its device plugin may not have started yet. Devices of which
-    /// some are unhealthy are not learned either.
+    /// A resource with an amount of zero is not learned, because its device plugin may not have started yet. Devices
+    /// of which some are unhealthy are not learned either.
     pub fn of(
         identity: NodeIdentity<'_>,
         capacity: &BTreeMap<String, String>,
@@ -74,7 +74,8 @@ impl NodeReport {
         })
     }
 
-    /// Removes the figures that cannot be true of its type, and returns them. `None` in place of a report of which too little is left.
+    /// Removes the figures that cannot be true of its type, and returns them. `None` in place of a report of which
+    /// too little is left.
     pub fn judged(mut self, sold: &dyn Fn(&str) -> Sold) -> (Option<Self>, Vec<Implausible>) {
         let found = plausible::judge(&mut self.capacity, &mut self.allocatable, &sold(&self.type_name));
         let is_usable = ["cpu", "memory", "pods"].iter().all(|name| self.capacity.contains_key(*name));

@@ -1,5 +1,6 @@
-//! Which reported figures can be true. A node, or whoever writes the ConfigMap, must not be able to make the Cluster Autoscaler add nodes
-//! without end, or keep a group from growing: a figure counts only between a floor and what the cloud sells for the instance type.
+//! Which reported figures can be true. A node, or whoever writes the ConfigMap, must not be able to make the Cluster
+//! Autoscaler add nodes without end, or keep a group from growing: a figure counts only between a floor and what the
+//! cloud sells for the instance type.
 
 use std::fmt;
 
@@ -7,8 +8,8 @@ use super::ResourceQuantities;
 use crate::instance_types::quantity::Quantity;
 
 const MIB: u64 = 1 << 20;
-/// The most that is missing of the memory that a cloud sells: a quarter, and 256 MiB. A crash kernel takes 256 MiB, and the 222 known
-/// nodes miss 10 % at most.
+/// The most that is missing of the memory that a cloud sells: a quarter, and 256 MiB. A crash kernel takes 256 MiB,
+/// and the 222 known nodes miss 10 % at most.
 const MISSING_PART: u64 = 4;
 const MISSING_MORE: u64 = 256 * MIB;
 /// Of a type that nobody knows.
@@ -58,7 +59,8 @@ impl fmt::Display for Implausible {
     }
 }
 
-/// Removes the figures that cannot be true, and returns them. Without `cpu`, `memory` and `pods`, nothing of a node can be learned.
+/// Removes the figures that cannot be true, and returns them. Without `cpu`, `memory` and `pods`, nothing of a node
+/// can be learned.
 pub(super) fn judge(
     capacity: &mut ResourceQuantities,
     allocatable: &mut ResourceQuantities,

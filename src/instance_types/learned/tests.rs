@@ -49,9 +49,9 @@ impl MkNode {
     }
 }
 
-fn see(learned: &mut Learned, nodes: &[MkNode], today: &str) -> bool {
+fn learn(learned: &mut Learned, nodes: &[MkNode], today: &str) -> bool {
     let node_reports: Vec<_> = nodes.iter().filter_map(MkNode::node_report).collect();
-    learned.see(&node_reports, &sold, day(today))
+    learned.learn(&node_reports, &sold, day(today))
 }
 
 fn of_web(learned: &Learned) -> Arc<LearnedType> {
@@ -65,35 +65,35 @@ fn capacity(learned: &Learned, name: &str) -> Option<String> {
 #[test]
 fn the_lowest_figure_wins_and_keeps_its_node() {
     let mut learned = Learned::default();
-    assert!(see(&mut learned, &[mk_node("a", "7900000Ki"), mk_node("b", "7800000Ki")], "2026-11-01"));
+    assert!(learn(&mut learned, &[mk_node("a", "7900000Ki"), mk_node("b", "7800000Ki")], "2026-11-01"));
     assert_eq!(capacity(&learned, "memory").as_deref(), Some("7800000Ki"));
     assert_eq!(of_web(&learned).provenance.to_string(), "learned from node b, 2026-11-01");
-    assert!(!see(&mut learned, &[mk_node("b", "7800000Ki")], "2026-11-01"), "the same again is nothing new");
-    see(&mut learned, &[mk_node("c", "7900000Ki")], "2026-11-02");
+    assert!(!learn(&mut learned, &[mk_node("b", "7800000Ki")], "2026-11-01"), "the same again is nothing new");
+    learn(&mut learned, &[mk_node("c", "7900000Ki")], "2026-11-02");
     assert_eq!(capacity(&learned, "memory").as_deref(), Some("7800000Ki"));
-    see(&mut learned, &[mk_node("d", "7700000Ki")], "2026-11-03");
+    learn(&mut learned, &[mk_node("d", "7700000Ki")], "2026-11-03");
     assert_eq!(of_web(&learned).provenance.to_string(), "learned from node d, 2026-11-03");
 }
 
 #[test]
 fn a_minimum_that_no_node_reports_is_forgotten_only_while_there_are_nodes() {
     let mut learned = Learned::default();
-    see(&mut learned, &[mk_node("low", "7000000Ki")], "2026-01-01");
-    see(&mut learned, &[mk_node("high", "7900000Ki")], "2026-01-31");
+    learn(&mut learned, &[mk_node("low", "7000000Ki")], "2026-01-01");
+    learn(&mut learned, &[mk_node("high", "7900000Ki")], "2026-01-31");
     assert_eq!(capacity(&learned, "memory").as_deref(), Some("7000000Ki"));
-    see(&mut learned, &[], "2026-03-20");
+    learn(&mut learned, &[], "2026-03-20");
     assert_eq!(capacity(&learned, "memory").as_deref(), Some("7000000Ki"));
-    see(&mut learned, &[mk_node("high", "7900000Ki")], "2026-03-20");
+    learn(&mut learned, &[mk_node("high", "7900000Ki")], "2026-03-20");
     assert_eq!(capacity(&learned, "memory").as_deref(), Some("7900000Ki"));
 }
 
 #[test]
 fn what_no_node_showed_for_sixty_days_is_forgotten() {
     let mut learned = Learned::default();
-    see(&mut learned, &[on_linux(mk_node("a", LOW))], "2026-01-01");
-    see(&mut learned, &[], "2026-03-02");
+    learn(&mut learned, &[on_linux(mk_node("a", LOW))], "2026-01-01");
+    learn(&mut learned, &[], "2026-03-02");
     assert!(learned.len() == 1 && host(&learned).is_some());
-    see(&mut learned, &[], "2026-03-03");
+    learn(&mut learned, &[], "2026-03-03");
     assert!(learned.is_empty());
 }
 
@@ -112,14 +112,14 @@ fn host(learned: &Learned) -> Option<(i64, String)> {
 #[test]
 fn the_worst_host_of_a_type_wins_until_no_node_has_shown_it_for_sixty_days() {
     let mut learned = Learned::default();
-    see(&mut learned, &[on_linux(mk_node("high", HIGH))], "2026-01-01");
+    learn(&mut learned, &[on_linux(mk_node("high", HIGH))], "2026-01-01");
     assert_eq!(host(&learned), Some((298, "high".to_owned())));
-    see(&mut learned, &[on_linux(mk_node("low", LOW)), on_linux(mk_node("high", HIGH))], "2026-01-02");
+    learn(&mut learned, &[on_linux(mk_node("low", LOW)), on_linux(mk_node("high", HIGH))], "2026-01-02");
     assert_eq!(host(&learned), Some((397, "low".to_owned())));
-    see(&mut learned, &[on_linux(mk_node("high", HIGH))], "2026-03-03");
+    learn(&mut learned, &[on_linux(mk_node("high", HIGH))], "2026-03-03");
     assert_eq!(host(&learned), Some((397, "low".to_owned())));
-    see(&mut learned, &[on_linux(mk_node("high", HIGH))], "2026-03-04");
-    see(&mut learned, &[on_linux(mk_node("high", HIGH))], "2026-03-05");
+    learn(&mut learned, &[on_linux(mk_node("high", HIGH))], "2026-03-04");
+    learn(&mut learned, &[on_linux(mk_node("high", HIGH))], "2026-03-05");
     assert_eq!(host(&learned), Some((298, "high".to_owned())));
 }
 
@@ -127,21 +127,21 @@ fn the_worst_host_of_a_type_wins_until_no_node_has_shown_it_for_sixty_days() {
 fn a_node_shows_nothing_of_its_host_if_its_kernel_is_unknown_or_its_image_sets_memory_aside() {
     for node in [mk_node("a", LOW), on_linux(mk_node("a", "6000000Ki")), on_linux(mk_node("a", "8388608Ki"))] {
         let mut learned = Learned::default();
-        see(&mut learned, &[node], "2026-01-01");
+        learn(&mut learned, &[node], "2026-01-01");
         assert_eq!(host(&learned), None);
     }
     let mut learned = Learned::default();
     let without_dump = MkNode { image: "Rocky Linux 9.3, kernel 5.14.0-427.el9.x86_64", ..mk_node("a", HIGH) };
-    see(&mut learned, &[without_dump], "2026-01-01");
+    learn(&mut learned, &[without_dump], "2026-01-01");
     assert!(host(&learned) > Some((350, String::new())), "the kernel may have set nothing aside for a crash dump");
 }
 
 #[test]
 fn groups_of_a_type_with_two_kinds_of_hosts_are_on_the_worse_one() {
     let mut learned = Learned::default();
-    see(&mut learned, &[on_linux(mk_node("high", HIGH))], "2026-01-01");
+    learn(&mut learned, &[on_linux(mk_node("high", HIGH))], "2026-01-01");
     let other = NodeReport { group: "us/other".to_owned(), ..on_linux(mk_node("low", LOW)).node_report().unwrap() };
-    learned.see(&[other], &sold, day("2026-01-02"));
+    learned.learn(&[other], &sold, day("2026-01-02"));
     let web = of_web(&learned);
     let memory = web.entry.memory.unwrap().whole() / 1024;
     assert!(memory.abs_diff(7_700_000) < 8, "{memory}");
@@ -184,7 +184,7 @@ fn a_figure_that_the_type_cannot_have_is_not_learned() {
 #[test]
 fn a_saved_figure_that_the_type_cannot_have_is_dropped() {
     let mut learned = Learned::default();
-    see(&mut learned, &[on_linux(mk_node("a", HIGH))], "2026-01-01");
+    learn(&mut learned, &[on_linux(mk_node("a", HIGH))], "2026-01-01");
     let text = learned.to_text();
     let mut absurd = Learned::parse(&text.replace(HIGH, "1024Ti")).unwrap();
     assert_eq!(absurd.judge(&sold).len(), 1);
@@ -211,12 +211,12 @@ fn the_image_of_the_newest_node_is_served_even_if_an_older_one_reports_later() {
     let mut learned = Learned::default();
     let old = MkNode { image: "AL2", ..mk_node("old", "7900000Ki") };
     let new = MkNode { created: "2026-11-02T00:00:00Z", ..mk_node("new", "7700000Ki") };
-    see(&mut learned, &[old, new], "2026-11-02");
+    learn(&mut learned, &[old, new], "2026-11-02");
     assert_eq!(capacity(&learned, "memory").as_deref(), Some("7700000Ki"));
-    see(&mut learned, &[MkNode { image: "AL2", ..mk_node("old", "7600000Ki") }], "2026-11-03");
+    learn(&mut learned, &[MkNode { image: "AL2", ..mk_node("old", "7600000Ki") }], "2026-11-03");
     assert_eq!(capacity(&learned, "memory").as_deref(), Some("7700000Ki"));
     let back = MkNode { image: "AL2", created: "2026-11-04T00:00:00Z", ..mk_node("back", "7900000Ki") };
-    see(&mut learned, &[back], "2026-11-04");
+    learn(&mut learned, &[back], "2026-11-04");
     assert_eq!(capacity(&learned, "memory").as_deref(), Some("7600000Ki"));
 }
 
@@ -228,13 +228,13 @@ fn devices_are_learned_once_all_of_them_are_healthy_and_are_not_unlearned_while_
         healthy: healthy.to_vec(),
         ..mk_node("gpu", "7900000Ki")
     };
-    see(&mut learned, &[with(&[("nvidia.com/gpu", "0")], &[])], "2026-11-01");
+    learn(&mut learned, &[with(&[("nvidia.com/gpu", "0")], &[])], "2026-11-01");
     assert_eq!(capacity(&learned, "nvidia.com/gpu"), None);
-    see(&mut learned, &[with(&[("nvidia.com/gpu", "8")], &[("nvidia.com/gpu", "7")])], "2026-11-01");
+    learn(&mut learned, &[with(&[("nvidia.com/gpu", "8")], &[("nvidia.com/gpu", "7")])], "2026-11-01");
     assert_eq!(capacity(&learned, "nvidia.com/gpu"), None);
-    see(&mut learned, &[with(&[("nvidia.com/gpu", "8")], &[])], "2026-11-01");
+    learn(&mut learned, &[with(&[("nvidia.com/gpu", "8")], &[])], "2026-11-01");
     assert_eq!(capacity(&learned, "nvidia.com/gpu").as_deref(), Some("8"));
-    see(&mut learned, &[with(&[("nvidia.com/gpu", "0")], &[])], "2026-11-02");
+    learn(&mut learned, &[with(&[("nvidia.com/gpu", "0")], &[])], "2026-11-02");
     assert_eq!(capacity(&learned, "nvidia.com/gpu").as_deref(), Some("8"));
 }
 
@@ -243,7 +243,7 @@ fn a_node_with_divided_gpus_has_no_whole_ones() {
     for divided in ["nvidia.com/mig-1g.5gb", "nvidia.com/gpu.shared"] {
         let mut learned = Learned::default();
         let node = MkNode { more: vec![(divided, "56"), ("nvidia.com/gpu", "0")], ..mk_node("gpu", "7900000Ki") };
-        see(&mut learned, &[node], "2026-11-01");
+        learn(&mut learned, &[node], "2026-11-01");
         assert_eq!(capacity(&learned, divided).as_deref(), Some("56"));
         assert_eq!(capacity(&learned, "nvidia.com/gpu").as_deref(), Some("0"), "whatever the cloud says of its type");
     }
@@ -253,7 +253,7 @@ fn a_node_with_divided_gpus_has_no_whole_ones() {
 fn a_resource_that_some_nodes_lack_is_not_promised() {
     let mut learned = Learned::default();
     let pages = MkNode { more: vec![("hugepages-2Mi", "1Gi")], ..mk_node("a", "7900000Ki") };
-    see(&mut learned, &[pages, mk_node("b", "7900000Ki")], "2026-11-01");
+    learn(&mut learned, &[pages, mk_node("b", "7900000Ki")], "2026-11-01");
     assert_eq!(capacity(&learned, "hugepages-2Mi"), None);
 }
 
@@ -274,7 +274,7 @@ fn an_incomplete_node_is_not_learned_from() {
 fn a_written_text_is_read_again_unchanged() {
     let mut learned = Learned::default();
     let gpu = MkNode { more: vec![("nvidia.com/gpu", "1"), ("hugepages-2Mi", "1Gi")], ..mk_node("a", "8037167104") };
-    see(&mut learned, &[gpu, MkNode { image: "Bottlerocket \"1\"", ..mk_node("b", "7800000Ki") }], "2026-11-01");
+    learn(&mut learned, &[gpu, MkNode { image: "Bottlerocket \"1\"", ..mk_node("b", "7800000Ki") }], "2026-11-01");
     let text = learned.to_text();
     assert_eq!(Learned::parse(&text).unwrap(), learned, "{text}");
 }
@@ -282,7 +282,7 @@ fn a_written_text_is_read_again_unchanged() {
 #[test]
 fn a_foreign_text_is_an_error_and_a_broken_entry_is_skipped() {
     let mut learned = Learned::default();
-    see(&mut learned, &[mk_node("a", "7900000Ki")], "2026-11-01");
+    learn(&mut learned, &[mk_node("a", "7900000Ki")], "2026-11-01");
     let text = learned.to_text();
     for (broken, expected) in [
         ("garbage".to_owned(), "cannot be understood"),
@@ -319,9 +319,9 @@ fn crowd(groups: usize, images: usize) -> Vec<NodeReport> {
 #[test]
 fn learned_figures_are_bounded_and_fit_into_a_config_map() {
     let mut learned = Learned::default();
-    learned.see(&crowd(2, 9), &sold, day("2026-10-01"));
+    learned.learn(&crowd(2, 9), &sold, day("2026-10-01"));
     assert_eq!(learned.len(), 2 * IMAGES_MAX);
-    learned.see(&crowd(ENTRIES_MAX, 4), &sold, day("2026-11-01"));
+    learned.learn(&crowd(ENTRIES_MAX, 4), &sold, day("2026-11-01"));
     assert_eq!(learned.len(), ENTRIES_MAX);
     let text = learned.to_text();
     assert!(text.len() < 1 << 20 && !learned.is_empty(), "{}", text.len());
@@ -331,9 +331,9 @@ fn learned_figures_are_bounded_and_fit_into_a_config_map() {
 #[test]
 fn the_figures_of_two_replicas_merge_into_the_lower_ones() {
     let (mut one, mut other) = (Learned::default(), Learned::default());
-    see(&mut one, &[mk_node("a", "7900000Ki")], "2026-11-01");
+    learn(&mut one, &[mk_node("a", "7900000Ki")], "2026-11-01");
     let old = MkNode { image: "AL2", created: "2026-10-01T00:00:00Z", ..mk_node("c", "1Gi") };
-    see(&mut other, &[mk_node("b", "7800000Ki"), old], "2026-11-02");
+    learn(&mut other, &[mk_node("b", "7800000Ki"), old], "2026-11-02");
     one.union(other);
     assert_eq!(one.len(), 2);
     assert_eq!(of_web(&one).provenance.to_string(), "learned from node b, 2026-11-02");

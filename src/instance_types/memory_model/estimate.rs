@@ -4,12 +4,12 @@ use super::class::{self, Class};
 use super::{Figures, Host, Kernel};
 use crate::cloud::{Family, ImageFamily};
 
-const MIB: u64 = 1024;
-/// Instances up to this size reach all memory without bounce buffers, and set none aside for crash dumps (RHEL's `crashkernel=auto`
-/// starts at 2 GiB): a t3.small keeps 92 MiB, a t3.medium with the same image keeps 210 MiB.
-const SMALL_KIB: u64 = 2048 * MIB;
+const KIB_PER_MIB: u64 = 1024;
+/// Instances up to this size reach all memory without bounce buffers, and set none aside for crash dumps (RHEL's
+/// `crashkernel=auto` starts at 2 GiB): a t3.small keeps 92 MiB, a t3.medium with the same image keeps 210 MiB.
+const SMALL_KIB: u64 = 2048 * KIB_PER_MIB;
 /// The kernel's bounce buffers (`swiotlb`).
-const BOUNCE_KIB: u64 = 64 * MIB;
+const BOUNCE_KIB: u64 = 64 * KIB_PER_MIB;
 /// Each page of 4 KiB is described in 64 bytes.
 const PAGES_PER_DESCRIPTION: u64 = 64;
 /// Subtracted from each estimate: two nodes of one type whose kernels are of one generation differ by up to 20 MiB.
@@ -18,7 +18,8 @@ const MARGIN_KIB: i64 = 16 * 1024;
 const BOTTLEROCKET_KIB: i64 = 18 * 1024;
 /// What Azure Linux sets aside for a crash dump (microsoft/azurelinux#5460).
 const AZURE_LINUX_CRASH_KIB: i64 = 256 * 1024;
-/// Where an image that is not known might set memory aside for a crash dump, the estimate may be too high by one part in this many.
+/// Where an image that is not known might set memory aside for a crash dump, the estimate may be too high by one part
+/// in this many.
 const CRASH_KERNEL_LESS: u64 = 200;
 
 /// Where the figure for what is missing on a host comes from.
@@ -68,16 +69,17 @@ impl Figures {
         less(rest, self.kernel_kib(kernel))
     }
 
-    /// What is missing on a host before the kernel starts, in KiB, by what its node reported. An unknown kernel is taken for one of
-    /// Linux 6, as a template without a known image does; it may keep less, so the rest is not taken to be below zero.
+    /// What is missing on a host before the kernel starts, in KiB, by what its node reported. An unknown kernel is
+    /// taken for one of Linux 6, as a template without a known image does; it may keep less, so the rest is not taken
+    /// to be below zero.
     pub fn missing_by_report_kib(&self, kernel: Option<Kernel>, nominal_kib: u64, reported_kib: u64) -> i64 {
         let of_kernel = self.kernel_kib(kernel.unwrap_or(Kernel::Linux6));
         let missing = kept_and_missing_kib(nominal_kib, reported_kib).saturating_sub(of_kernel + of_kernel / 63);
         if kernel.is_some() { missing } else { missing.max(0) }
     }
 
-    /// What is missing on the worst host, in KiB, and where the figure comes from. Of a type that runs on two kinds of hosts, a figure
-    /// counts only if nodes on both were seen.
+    /// What is missing on the worst host, in KiB, and where the figure comes from. Of a type that runs on two kinds
+    /// of hosts, a figure counts only if nodes on both were seen.
     pub(super) fn missing_kib(&self, host: &Host<'_>, nominal_kib: u64) -> (i64, HostFigure) {
         let class = class::class_of(host);
         let by_class = by_class(host, class, nominal_kib);

@@ -59,8 +59,8 @@ impl Kernel {
         }
     }
 
-    /// A kernel of the same age that sets nothing aside for a crash dump. Not every image of Red Hat does, and of Linux 6.13 one node is
-    /// known.
+    /// A kernel of the same age that sets nothing aside for a crash dump. Not every image of Red Hat does, and of
+    /// Linux 6.13 one node is known.
     pub(super) fn without_crash_dump(self) -> Self {
         match self {
             Self::RedHat7 | Self::RedHat8 => Self::Linux4,
@@ -69,10 +69,11 @@ impl Kernel {
         }
     }
 
-    /// The generation of a release as a kubelet reports it: `6.1.140-154.222.amzn2023.x86_64`. `None` if it is not one of Linux.
+    /// The generation of a release as a kubelet reports it: `6.1.140-154.222.amzn2023.x86_64`. `None` if it is not
+    /// one of Linux.
     ///
-    /// Red Hat's releases set memory aside for a crash dump, except those of CoreOS, which cannot be told from the release alone:
-    /// `core_os` says it.
+    /// Red Hat's releases set memory aside for a crash dump, except those of CoreOS, which cannot be told from the
+    /// release alone: `core_os` says it.
     pub fn of_release(release: &str, core_os: bool) -> Option<Self> {
         let (major, rest) = release.split_once('.')?;
         let minor = rest.split(|letter: char| !letter.is_ascii_digit()).next()?;

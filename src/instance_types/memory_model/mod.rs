@@ -2,18 +2,19 @@
 //!
 //! `capacity = (nominal − R) × 63/64 − 64 MiB − K`, because memory goes missing in four places, each for a reason:
 //!
-//! - R is missing before the kernel starts: the firmware and the hypervisor reserve it at the top of the memory. It depends on the
-//!   instance type and on the host. Nitro hosts reserve 1 to 2 %, Xen and Azure hosts next to nothing.
+//! - R is missing before the kernel starts: the firmware and the hypervisor reserve it at the top of the memory. It
+//!   depends on the instance type and on the host. Nitro hosts reserve 1 to 2 %, Xen and Azure hosts next to nothing.
 //! - The kernel describes each page of 4 KiB in 64 bytes: one part in 64.
 //! - Above 2 GiB, 64 MiB serve devices that cannot reach all addresses (the kernel's `swiotlb`).
-//! - K is what the kernel and its image keep. It depends on the generation of the kernel, which the image's family shows, and on whether
-//!   the image sets memory aside for a crash dump.
+//! - K is what the kernel and its image keep. It depends on the generation of the kernel, which the image's family
+//!   shows, and on whether the image sets memory aside for a crash dump.
 //!
-//! Both figures come from nodes whose kubelets' reports are public (`instance-types/memory.yaml`; docs/templates.md has the rule by which
-//! they are fitted, and the errors). R of a type that was never observed is the worst of its class (`class.rs`). An estimate may be too
-//! low but never too high: a template that promises more than the node has makes the Cluster Autoscaler add nodes forever. So R is
-//! that of the worst host, K that of the newest kernel of the image's family, and a margin is subtracted. What nodes of a type showed
-//! ([`Host::learned_missing_kib`]), a table's `memory:`, a tag or a group's `memoryOverhead:` are more exact.
+//! Both figures come from nodes whose kubelets' reports are public (`instance-types/memory.yaml`; docs/templates.md
+//! has the rule by which they are fitted, and the errors). R of a type that was never observed is the worst of its
+//! class (`class.rs`). An estimate may be too low but never too high: a template that promises more than the node has
+//! makes the Cluster Autoscaler add nodes forever. So R is that of the worst host, K that of the newest kernel of the
+//! image's family, and a margin is subtracted. What nodes of a type showed ([`Host::learned_missing_kib`]), a table's
+//! `memory:`, a tag or a group's `memoryOverhead:` are more exact.
 
 mod class;
 mod estimate;
@@ -72,8 +73,8 @@ impl<'a> Host<'a> {
     }
 }
 
-/// The name of the class by which the memory of a host is estimated; `None` if its type is in no class, so that the most careful
-/// estimate applies.
+/// The name of the class by which the memory of a host is estimated; `None` if its type is in no class, so that the
+/// most careful estimate applies.
 pub fn class_name(host: &Host<'_>) -> Option<&'static str> {
     if reports_all(host) {
         return Some("Azure, Windows");
@@ -105,15 +106,15 @@ pub fn type_runs_on_two_hosts(type_name: &str) -> bool {
     runs_on_two_hosts(&Host::named(type_name))
 }
 
-/// The most that is missing on a host before its kernel starts, in KiB, by what a node with this kernel reported. A kernel that may have
-/// set memory aside for a crash dump counts as one that did not.
+/// The most that is missing on a host before its kernel starts, in KiB, by what a node with this kernel reported. A
+/// kernel that may have set memory aside for a crash dump counts as one that did not.
 pub fn missing_at_most_kib(kernel: Kernel, nominal: Quantity, reported: Quantity) -> i64 {
     let kernel = kernel.without_crash_dump();
     Figures::shipped().missing_by_report_kib(Some(kernel), nominal.whole() / 1024, reported.whole() / 1024)
 }
 
-/// Whether firmware can reserve that much on a host of this type: a quarter more than the worst of its class, and 128 MiB. Where more is
-/// missing, an image keeps it.
+/// Whether firmware can reserve that much on a host of this type: a quarter more than the worst of its class, and 128
+/// MiB. Where more is missing, an image keeps it.
 pub fn is_plausible_missing(type_name: &str, nominal: Quantity, missing_kib: i64) -> bool {
     let host = Host::named(type_name);
     let (worst, _) = estimate::by_class(&host, class::class_of(&host), nominal.whole() / 1024);

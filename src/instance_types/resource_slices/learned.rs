@@ -61,9 +61,9 @@ pub struct LearnedDrivers {
 }
 
 impl LearnedDrivers {
-    /// Adds what the nodes of today have. `without` are the groups and types of which a node is ready for long, and none publishes a slice
-    /// of a driver: that driver is gone.
-    pub(in crate::instance_types) fn see(
+    /// Adds what the nodes of today have. `without` are the groups and types of which a node is ready for long, and
+    /// none publishes a slice of a driver: that driver is gone.
+    pub(in crate::instance_types) fn learn(
         &mut self,
         reports: &[DriverReport],
         without: &BTreeSet<(String, String)>,
@@ -125,7 +125,8 @@ impl LearnedDrivers {
     }
 }
 
-/// What the newest node has, less the attributes that are not the same on all nodes, each capacity the lowest of today's nodes.
+/// What the newest node has, less the attributes that are not the same on all nodes, each capacity the lowest of
+/// today's nodes.
 fn merge(known: Option<LearnedDriver>, reports: &[&DriverReport], today: Day) -> Option<LearnedDriver> {
     let newest = reports.iter().max_by_key(|report| (&report.created, &report.node))?;
     let mut varying = known.as_ref().map(|known| known.varying.clone()).unwrap_or_default();
@@ -211,12 +212,12 @@ mod tests {
     fn the_newest_nodes_devices_count_with_what_all_nodes_agree_on() {
         let mut learned = LearnedDrivers::default();
         let reports = [report("b", "2026-02", slice("A", "80Gi", 2)), report("a", "2026-01", slice("B", "79Gi", 1))];
-        learned.see(&reports, &BTreeSet::new(), day("2026-03-01"));
+        learned.learn(&reports, &BTreeSet::new(), day("2026-03-01"));
         assert_eq!(only(&learned), Some((2, vec!["kind".into()], "79Gi".into(), "b".into())));
-        learned.see(&[report("c", "2026-03", slice("A", "80Gi", 2))], &BTreeSet::new(), day("2026-03-02"));
+        learned.learn(&[report("c", "2026-03", slice("A", "80Gi", 2))], &BTreeSet::new(), day("2026-03-02"));
         let expected = (2, vec!["kind".into()], "80Gi".into(), "c".into());
         assert_eq!(only(&learned), Some(expected.clone()), "what has varied once is not promised again");
-        learned.see(&[report("d", "2026-04", slice("A", "80Gi", 2))], &BTreeSet::new(), day("2026-03-03"));
+        learned.learn(&[report("d", "2026-04", slice("A", "80Gi", 2))], &BTreeSet::new(), day("2026-03-03"));
         assert_eq!(only(&learned), Some(expected), "an equal node is no change");
     }
 
@@ -224,13 +225,13 @@ mod tests {
     fn a_driver_is_forgotten_after_sixty_days_or_when_settled_nodes_lack_it() {
         let here = BTreeSet::from([("us/gpu".to_owned(), "g5.xlarge".to_owned())]);
         let mut learned = LearnedDrivers::default();
-        learned.see(&[report("a", "2026-01", slice("A", "80Gi", 1))], &here, day("2026-01-01"));
-        learned.see(&[], &BTreeSet::new(), day("2026-03-02"));
+        learned.learn(&[report("a", "2026-01", slice("A", "80Gi", 1))], &here, day("2026-01-01"));
+        learned.learn(&[], &BTreeSet::new(), day("2026-03-02"));
         assert!(only(&learned).is_some());
         let mut gone = learned.clone();
-        gone.see(&[], &here, day("2026-01-02"));
+        gone.learn(&[], &here, day("2026-01-02"));
         assert_eq!(only(&gone), None);
-        learned.see(&[], &BTreeSet::new(), day("2026-03-03"));
+        learned.learn(&[], &BTreeSet::new(), day("2026-03-03"));
         assert_eq!(only(&learned), None);
     }
 
@@ -242,13 +243,13 @@ mod tests {
             ..report("a", "2026-01", slice(&"x".repeat(60), "80Gi", 100))
         };
         let reports: Vec<_> = (0..60).map(of_group).collect();
-        learned.see(&reports, &BTreeSet::new(), day("2026-01-01"));
+        learned.learn(&reports, &BTreeSet::new(), day("2026-01-01"));
         let total: usize = learned.iter().map(|(_, driver)| bytes(driver)).sum();
         assert!(total <= BYTES_MAX && learned.iter().count() > 10, "{total}");
         let small =
             |number: usize| DriverReport { group: format!("us/{number:04}"), ..report("a", "", slice("", "1", 1)) };
         learned = LearnedDrivers::default();
-        learned.see(&(0..600).map(small).collect::<Vec<_>>(), &BTreeSet::new(), day("2026-01-01"));
+        learned.learn(&(0..600).map(small).collect::<Vec<_>>(), &BTreeSet::new(), day("2026-01-01"));
         assert_eq!(learned.iter().count(), ENTRIES_MAX);
     }
 }

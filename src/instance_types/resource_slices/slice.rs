@@ -12,13 +12,14 @@ const ATTRIBUTES_MAX: usize = 32;
 const COUNTER_SETS_MAX: usize = 8;
 const COUNTERS_MAX: usize = 32;
 const CONSUMPTIONS_MAX: usize = 2;
-/// The longest names and texts: a fully qualified name has at most 63 letters, a slash and 32 more; a text has at most 64.
+/// The longest names and texts: a fully qualified name has at most 63 letters, a slash and 32 more; a text has at
+/// most 64.
 const NAME_BYTES_MAX: usize = 128;
 /// The values that a capacity may be requested in.
 const VALUES_MAX: usize = 32;
 
-/// The devices that a driver publishes for a node in one slice. A field that this does not know may restrict a device, so a slice that
-/// has one is not read.
+/// The devices that a driver publishes for a node in one slice. A field that this does not know may restrict a
+/// device, so a slice that has one is not read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DeviceSlice {

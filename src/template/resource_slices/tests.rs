@@ -46,11 +46,11 @@ fn learned(types: &[(&str, DeviceSlice)], gpus: Option<&str>) -> Learned {
             created: "2026-11-01T00:00:00Z",
         };
         let report = NodeReport::of(identity, &figures, &figures).unwrap();
-        learned.see(&[report], &|type_name| catalog.sold(type_name), today);
+        learned.learn(&[report], &|type_name| catalog.sold(type_name), today);
         let [group, driver, node, created] = ["us/gpu", DRIVER, "ip-1", "2026"].map(str::to_owned);
         let slices = vec![slice.clone()];
         let report = DriverReport { group, type_name: (*type_name).to_owned(), driver, node, created, slices };
-        learned.see_devices(&[report], &BTreeSet::new(), today);
+        learned.learn_devices(&[report], &BTreeSet::new(), today);
     }
     learned
 }

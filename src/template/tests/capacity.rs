@@ -44,7 +44,8 @@ fn the_kernel_of_the_image_decides_what_is_left_and_the_provenance_says_why() {
     let (of_al2, why) = with(Some(ImageFamily::AmazonLinux2));
     assert_eq!(
         why,
-        "shipped table 2026-11-21 less host (26 observed nodes) and kernel (Linux 5.0 to 5.11: Amazon Linux 2 by image name)"
+        "shipped table 2026-11-21 less host (26 observed nodes) and kernel (Linux 5.0 to 5.11: Amazon Linux 2 by \
+            image name)"
     );
     let (of_al2023, _) = with(Some(ImageFamily::AmazonLinux2023));
     let (of_late, _) = with(Some(ImageFamily::AmazonLinux2023Late));

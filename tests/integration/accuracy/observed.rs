@@ -92,7 +92,8 @@ impl Node {
         self.kernel.as_deref().and_then(|kernel| Kernel::of_release(kernel, core_os))
     }
 
-    /// What the name of its machine image would show: the family, its release, and for EKS and AKS the version of Kubernetes.
+    /// What the name of its machine image would show: the family, its release, and for EKS and AKS the version of
+    /// Kubernetes.
     pub(crate) fn node_image(&self) -> Option<NodeImage> {
         let (image, kernel) = (self.image.as_deref()?, self.kernel.as_deref().unwrap_or_default());
         let mut family = ImageFamily::of_name(image)?;
@@ -142,7 +143,8 @@ impl Node {
         }
     }
 
-    /// The pod limit that its kubelet was given, if it is neither the kubelet's default nor EKS's own figure. AKS always sets one.
+    /// The pod limit that its kubelet was given, if it is neither the kubelet's default nor EKS's own figure. AKS
+    /// always sets one.
     pub(crate) fn max_pods(&self) -> Option<u32> {
         let by_network = self.reserved.as_deref() == Some("EKS 255+11*pods+100");
         if self.distribution == "aks" {

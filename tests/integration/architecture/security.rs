@@ -1,4 +1,5 @@
-//! The tables of attacks in `docs/security.md` and beside their tests: every finding has a test, and every test they name exists.
+//! The tables of attacks in `docs/security.md` and beside their tests: every finding has a test, and every test they
+//! name exists.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,7 @@
 //! Attacks that last for a while, for the soak and the benchmark.
 //!
-//! The server has TLS with a client CA. Some attackers have no certificate; others are admitted, like a defective Cluster Autoscaler.
+//! The server has TLS with a client CA. Some attackers have no certificate; others are admitted, like a defective
+//! Cluster Autoscaler.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

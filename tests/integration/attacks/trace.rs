@@ -28,7 +28,7 @@ impl Said {
     /// Everything that a server shows.
     fn by(server: &Server) -> Self {
         let mut texts = server.lines_with("");
-        let pages = ["/livez", "/readyz", "/metrics", "/statusz", "/statusz?format=json"];
+        let pages = ["/livez", "/readyz", "/metrics", "/statusz", "/statusz?format=json", "/debug/recordings"];
         texts.extend(pages.map(|page| server.probe_as(page, "localhost")));
         Self(texts)
     }

@@ -1,5 +1,6 @@
-//! Devices that pods claim (Dynamic Resource Allocation): with an autoscaler whose client reads the ResourceSlices of a template, and with
-//! its own provider for AWS, which has none. `tests/autoscaler/run --devices` builds both and runs this.
+//! Devices that pods claim (Dynamic Resource Allocation): with an autoscaler whose client reads the ResourceSlices of
+//! a template, and with its own provider for AWS, which has none. `tests/autoscaler/run --devices` builds both and
+//! runs this.
 
 use serde_json::{Value, json};
 
@@ -64,7 +65,8 @@ async fn allocated(fixture: &Fixture<impl Emulator>, claim: &str) -> Option<Stri
     claim["status"]["allocation"]["devices"]["results"][0]["device"].as_str().map(str::to_owned)
 }
 
-/// A pod that claims a device starts on a node from zero; a second one starts on the same node, and the group does not grow again.
+/// A pod that claims a device starts on a node from zero; a second one starts on the same node, and the group does
+/// not grow again.
 async fn grows_for_a_claim(name: &'static str, emulator: impl Emulator) {
     let scenario = Scenario::new(name).published("gpu", published()).grpc(SEND).headcount(&stated());
     let Some(fixture) = Fixture::start(scenario, emulator).await else { return };

@@ -221,8 +221,8 @@ fn extended(requests: &Value) -> Value {
     fields.map(|(name, value)| (name.clone(), value.clone())).collect::<serde_json::Map<_, _>>().into()
 }
 
-/// The node that each group's template describes, as `headcount template` prints it. For a group that is served by zones,
-/// that of its first zone: a node has the zone of its instance.
+/// The node that each group's template describes, as `headcount template` prints it. For a group that is served by
+/// zones, that of its first zone: a node has the zone of its instance.
 fn templates<E: Emulator>(setup: &Setup<E>, by_zones: Option<&str>) -> BTreeMap<String, Value> {
     let groups: Vec<(String, String)> = setup.emulator.simulated().world(|world, _| {
         let zone = |group: &Group| group.plan().zones.first().cloned().unwrap_or_default();

@@ -6,8 +6,8 @@ use super::scenario::Scenario;
 use super::scenarios::zones::{ZONES, create_pod_with_volume, over_zones};
 use super::scenarios::{ONE_PER_NODE, aws, scaling_group};
 
-/// The in-tree provider has no devices in its templates, so a pod that claims one does not start from zero. It does on a node that was added
-/// for another pod.
+/// The in-tree provider has no devices in its templates, so a pod that claims one does not start from zero. It does
+/// on a node that was added for another pod.
 #[tokio::test(flavor = "multi_thread")]
 async fn aws_in_tree_does_not_grow_from_zero_for_a_claim() {
     let name = "aws_in_tree_does_not_grow_from_zero_for_a_claim";
@@ -23,8 +23,8 @@ async fn aws_in_tree_does_not_grow_from_zero_for_a_claim() {
     fixture.finish(&["node is not present in aws"]);
 }
 
-/// The in-tree provider describes a node of a group of several zones as one in its first zone, so a pod whose volume is in another
-/// zone does not start from zero.
+/// The in-tree provider describes a node of a group of several zones as one in its first zone, so a pod whose volume
+/// is in another zone does not start from zero.
 #[tokio::test(flavor = "multi_thread")]
 async fn aws_in_tree_does_not_grow_in_the_zone_of_a_volume() {
     let scenario = Scenario::new("aws_in_tree_does_not_grow_in_the_zone_of_a_volume").in_tree();

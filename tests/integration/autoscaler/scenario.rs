@@ -23,7 +23,8 @@ pub(super) struct Scenario {
     pub(super) silent: Vec<&'static str>,
     /// A group whose zones Headcount serves as node groups.
     pub(super) by_zones: Option<&'static str>,
-    /// The devices that a driver publishes for each node of a group: the group, and `spec` of the ResourceSlice without the node.
+    /// The devices that a driver publishes for each node of a group: the group, and `spec` of the ResourceSlice
+    /// without the node.
     pub(super) published: Option<(&'static str, Value)>,
     /// Whether the autoscaler's own provider for AWS takes Headcount's place.
     pub(super) in_tree: bool,

@@ -194,8 +194,9 @@ async fn a_scale_up_is_judged_again_if_another_client_used_the_room_below_the_ma
     assert_eq!(fixture.capacity("g"), 9);
 }
 
-/// Another client raises the capacity after it was read for a scale-up and before that scale-up is written, and the write, which an Auto
-/// Scaling group does not check, lowers the capacity. No read showed that raise, so it is not raised back (law 11).
+/// Another client raises the capacity after it was read for a scale-up and before that scale-up is written, and the
+/// write, which an Auto Scaling group does not check, lowers the capacity. No read showed that raise, so it is not
+/// raised back (law 11).
 async fn growth_race(units_per_node: u32) {
     let plan = GroupPlan::aws("g").sized(0, 100, 4).launch_time(seconds(30)).weighted(units_per_node);
     let fixture = Fixture::with([plan]).await;
@@ -241,8 +242,8 @@ async fn a_state_that_refuses_every_scale_up_is_served_as_such_after_a_minute() 
     fixture.increase("g", 1).await.expect("accepted");
 }
 
-/// Two processes set the same capacity, and neither gets a response: a read that shows it does not tell which of the two has landed.
-/// Ours lands `late` seconds after its client gave up, and undoes a scale-up from 6 to 7.
+/// Two processes set the same capacity, and neither gets a response: a read that shows it does not tell which of the
+/// two has landed. Ours lands `late` seconds after its client gave up, and undoes a scale-up from 6 to 7.
 async fn undo_a_scale_up(fixture: &Fixture, late: u64) {
     let late = CallFault::Late(Duration::from_secs(late));
     fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, late));

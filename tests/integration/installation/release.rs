@@ -1,5 +1,6 @@
-//! The list of dependencies that cargo-auditable puts into the binary of a release: `deploy/release/build` compares it with the bill of
-//! materials. cargo-auditable itself is not needed here: objcopy puts a list into a program in its place.
+//! The list of dependencies that cargo-auditable puts into the binary of a release: `deploy/release/build` compares
+//! it with the bill of materials. cargo-auditable itself is not needed here: objcopy puts a list into a program in
+//! its place.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

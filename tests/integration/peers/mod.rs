@@ -1,4 +1,5 @@
-//! The programs that the tests run Headcount with: Headcount itself, as users run it, and a moto server; and where they listen.
+//! The programs that the tests run Headcount with: Headcount itself, as users run it, and a moto server; and where
+//! they listen.
 
 #[cfg(feature = "aws")]
 mod free_address;

@@ -278,7 +278,8 @@ fn accept(group: &str, batch: &[Target], activities: &[Activity], deletion: &mut
         deletion.accepted.extend(batch.iter().map(|target| target.id.clone()));
         return;
     }
-    tracing::warn!(%group, accepted = named.len(), asked = batch.len(), "AWS accepted the termination of only some of the instances");
+    tracing::warn!(%group, accepted = named.len(), asked = batch.len(), "AWS accepted the termination of only some of \
+        the instances");
     deletion.accepted.extend(named.into_iter().map(|target| target.id.clone()));
     let not_started = |target: &Target| {
         let message = "the group started no activity for this instance";

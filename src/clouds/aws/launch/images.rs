@@ -112,7 +112,8 @@ impl Launches {
                 (Err(error), FAILED_CALL_TTL)
             }
             (Err(error), _) => {
-                tracing::warn!(image = %id, %error, "machine image cannot be read with ec2:DescribeImages; assuming that it makes EKS nodes that run Linux, unless tags or user data show otherwise");
+                tracing::warn!(image = %id, %error, "machine image cannot be read with ec2:DescribeImages; assuming \
+                    that it makes EKS nodes that run Linux, unless tags or user data show otherwise");
                 (Err(error), FAILED_TTL)
             }
         };

@@ -83,7 +83,8 @@ impl Launches {
             match self.describe_types(std::slice::from_ref(&name)).await {
                 Ok(types) => found.extend(types),
                 Err(CloudError::NotFound(_) | CloudError::Refused(_)) => {
-                    tracing::debug!(instance_type = %name, "EC2 does not know the instance type; using the tables for it");
+                    tracing::debug!(instance_type = %name, "EC2 does not know the instance type; using the tables for \
+                        it");
                 }
                 Err(error) => return Err(error),
             }

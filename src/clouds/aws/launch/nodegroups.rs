@@ -66,7 +66,8 @@ impl Launches {
                 (Ok(described.map(|described| Arc::new(details(&described))).unwrap_or_default()), NODEGROUP_TTL)
             }
             (Err(error), Some(Ok(known))) => {
-                tracing::warn!(%cluster, %nodegroup, %error, "managed node group cannot be read; using its last known labels and taints");
+                tracing::warn!(%cluster, %nodegroup, %error, "managed node group cannot be read; using its last known \
+                    labels and taints");
                 (Ok(known), FAILED_TTL)
             }
             (Err(error), _) if error.may_pass() => {
@@ -74,7 +75,8 @@ impl Launches {
                 (Err(error), FAILED_CALL_TTL)
             }
             (Err(error), _) => {
-                tracing::warn!(%cluster, %nodegroup, %error, "managed node group cannot be read with eks:DescribeNodegroup; its labels and taints are not in the template");
+                tracing::warn!(%cluster, %nodegroup, %error, "managed node group cannot be read with \
+                    eks:DescribeNodegroup; its labels and taints are not in the template");
                 (Ok(Arc::default()), FAILED_TTL)
             }
         };

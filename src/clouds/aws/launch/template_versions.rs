@@ -149,7 +149,8 @@ impl State {
             }
             Err(error @ (CloudError::Denied(_) | CloudError::Refused(_))) => {
                 if !std::mem::replace(&mut self.is_logged, true) {
-                    tracing::warn!(%error, "launch templates cannot be described together; reading the versions of each one by itself");
+                    tracing::warn!(%error, "launch templates cannot be described together; reading the versions of \
+                        each one by itself");
                 }
                 self.suspended_until = Some(now + UNKNOWN_FORM_TTL);
                 self.known.clear();

@@ -1,9 +1,10 @@
-//! Credentials that can change while Headcount runs. The SDK reads the shared credentials file once and keeps what it found forever;
-//! after a Secret is rotated, AWS refuses it until a restart. This module builds the whole chain again when the files change and when
-//! AWS refuses the credentials. (The SDK reads the token files of IRSA and EKS Pod Identity each time it asks for credentials.)
+//! Credentials that can change while Headcount runs. The SDK reads the shared credentials file once and keeps what it
+//! found forever; after a Secret is rotated, AWS refuses it until a restart. This module builds the whole chain again
+//! when the files change and when AWS refuses the credentials. (The SDK reads the token files of IRSA and EKS Pod
+//! Identity each time it asks for credentials.)
 //!
-//! Credentials that expire are replaced early and in the background: no call waits for STS, and while STS refuses a token, the
-//! earlier credentials stay in use.
+//! Credentials that expire are replaced early and in the background: no call waits for STS, and while STS refuses a
+//! token, the earlier credentials stay in use.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,10 +23,11 @@ use crate::cloud::secrets::{keep_long_lived_secret, keep_secret};
 use crate::cloud::text::error_chain;
 use crate::config::settings::aws::Settings;
 
-/// Credentials are replaced this long before they expire. By then, EC2 has new ones, and an outage of STS can last minutes.
+/// Credentials are replaced this long before they expire. By then, EC2 has new ones, and an outage of STS can last
+/// minutes.
 const BEFORE_EXPIRY: Duration = Duration::from_secs(5 * 60);
-/// After a refusal, and before they expire, credentials are loaded at most this often: STS and the metadata service have limits of
-/// their own.
+/// After a refusal, and before they expire, credentials are loaded at most this often: STS and the metadata service
+/// have limits of their own.
 const RELOAD_PAUSE: Duration = Duration::from_secs(5);
 
 /// The credentials of one source.
@@ -47,8 +49,8 @@ struct State {
     files: Vec<FileStamp>,
     /// When they were last requested.
     asked: Instant,
-    /// Whether they are being replaced in the background. There is one replacement at a time, because STS may take longer than
-    /// [`RELOAD_PAUSE`].
+    /// Whether they are being replaced in the background. There is one replacement at a time, because STS may take
+    /// longer than [`RELOAD_PAUSE`].
     is_replacing: bool,
 }
 
@@ -151,8 +153,8 @@ impl ProvideCredentials for ReloadedCredentials {
     }
 }
 
-/// The credentials of this provider, redacted in logs and errors: each request contains the session token, and a proxy may
-/// return what it received.
+/// The credentials of this provider, redacted in logs and errors: each request contains the session token, and a
+/// proxy may return what it received.
 #[derive(Debug)]
 pub(super) struct SecretCredentials(pub(super) SharedCredentialsProvider);
 

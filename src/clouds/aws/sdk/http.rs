@@ -1,5 +1,5 @@
-//! The HTTP client of the SDK, within limits: no response is longer than its limit, and link-local addresses are never reached through
-//! a proxy.
+//! The HTTP client of the SDK, within limits: no response is longer than its limit, and link-local addresses are
+//! never reached through a proxy.
 //!
 //! The credential chain uses it too. Its providers would read a response of any length.
 
@@ -46,7 +46,8 @@ fn client(limit: Limit) -> SharedHttpClient {
     SharedHttpClient::new(BoundedClient { direct, proxied, limit })
 }
 
-/// The SDK's client. It looks for root certificates at once, even where only plain HTTP is used; so it trusts nobody if there are none.
+/// The SDK's client. It looks for root certificates at once, even where only plain HTTP is used; so it trusts nobody
+/// if there are none.
 fn base(proxy: ProxyConfig) -> SharedHttpClient {
     let nobody = || TlsContext::builder().with_trust_store(TrustStore::empty()).build().ok();
     let context = roots::check().err().and_then(|_| nobody());

@@ -1,4 +1,5 @@
-//! The client of the Price List API. The API is served in a few regions of two partitions, and lists the prices of all others.
+//! The client of the Price List API. The API is served in a few regions of two partitions, and lists the prices of
+//! all others.
 
 use std::sync::Arc;
 
@@ -46,8 +47,8 @@ fn serving_region(region: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether Pricing may be called: at AWS, or at the endpoint that is configured for all services or for this one. If only other
-/// services have endpoints of their own, as in tests or behind proxies, Pricing must not be called at AWS.
+/// Whether Pricing may be called: at AWS, or at the endpoint that is configured for all services or for this one. If
+/// only other services have endpoints of their own, as in tests or behind proxies, Pricing must not be called at AWS.
 fn is_endpoint_chosen(endpoint_of: &dyn Fn(&str) -> Option<String>, has_common: bool) -> bool {
     has_common
         || endpoint_of("Pricing").is_some()

@@ -9,8 +9,8 @@ use thiserror::Error;
 use crate::cloud::secrets::Secret;
 use crate::limits::{AWS_FILE, read_file};
 
-/// The variables that name files with tokens, which the SDK exchanges for credentials: of IAM roles for service accounts, and of EKS Pod
-/// Identity.
+/// The variables that name files with tokens, which the SDK exchanges for credentials: of IAM roles for service
+/// accounts, and of EKS Pod Identity.
 const TOKEN_FILES: [&str; 2] = ["AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"];
 
 /// The key that names such a file in a profile.
@@ -37,7 +37,8 @@ pub(super) fn stamps() -> Vec<FileStamp> {
     shared_files().map(stamp).collect()
 }
 
-/// Fails if a file that the SDK reads for credentials could block it, has no end or is too long. The SDK itself reads any file.
+/// Fails if a file that the SDK reads for credentials could block it, has no end or is too long. The SDK itself reads
+/// any file.
 pub(super) async fn check() -> Result<Vec<Secret>, SharedFileError> {
     let reading = tokio::task::spawn_blocking(|| {
         let mut tokens: Vec<PathBuf> = TOKEN_FILES.iter().filter_map(std::env::var_os).map(PathBuf::from).collect();

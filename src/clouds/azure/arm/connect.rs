@@ -66,7 +66,8 @@ impl ArmScaleSets {
             (transport, Some(Bearer { credential: first, scope, renew }))
         } else {
             if settings.credential.is_some() {
-                tracing::warn!(%endpoint, "the Azure endpoint uses plain HTTP; no token is sent, and the credential is not used");
+                tracing::warn!(%endpoint, "the Azure endpoint uses plain HTTP; no token is sent, and the credential \
+                    is not used");
             }
             (Arc::new(Transport::plain()?), None)
         };

@@ -51,7 +51,8 @@ pub(super) fn handle(
             operation = context.operation,
             name = context.name,
             host = url.host_str(),
-            "Azure returned an operation URL that is not on the configured endpoint; observations alone show the outcome"
+            "Azure returned an operation URL that is not on the configured endpoint; observations alone show the \
+                outcome"
         );
         return None;
     }

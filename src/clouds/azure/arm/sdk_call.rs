@@ -2,11 +2,11 @@
 //!
 //! The crate only builds requests. Headcount keeps everything else away from it:
 //!
-//! - It never sees a token. azure_core 0.21 writes the Authorization header into its debug log (`Headers`' Debug redacts
-//!   all headers but that one), and its paging sends the token to any host that a `nextLink` names. It gets an empty
-//!   credential; [`ArmClient`] adds the token last, and only for the endpoint.
-//! - It never sees an item. Its models reject a whole page because of one date that cannot be parsed. Pages are kept here as
-//!   received, and the crate gets emptied pages to follow their links.
+//! - It never sees a token. azure_core 0.21 writes the Authorization header into its debug log (`Headers`' Debug
+//!   redacts all headers but that one), and its paging sends the token to any host that a `nextLink` names. It gets an
+//!   empty credential; [`ArmClient`] adds the token last, and only for the endpoint.
+//! - It never sees an item. Its models reject a whole page because of one date that cannot be parsed. Pages are kept
+//!   here as received, and the crate gets emptied pages to follow their links.
 //! - It never sends a write twice. Its long-running operations send the write again to poll it; the second request is
 //!   refused here.
 
@@ -29,8 +29,8 @@ use crate::clouds::azure::http::HttpResponse;
 use crate::clouds::listing_size::{AZURE_LIST_BYTES_MAX, ListSize};
 use crate::clouds::page_walk::PageWalk;
 
-/// The most pages of a list. At the smallest known page size, 50, this is ten times the VMs that a scale set can have, and more
-/// scale sets than a resource group can hold.
+/// The most pages of a list. At the smallest known page size, 50, this is ten times the VMs that a scale set can
+/// have, and more scale sets than a resource group can hold.
 const PAGES_MAX: usize = 200;
 
 /// One call.

@@ -89,7 +89,8 @@ impl SignIn {
             Some(kept) => match self.new_token(&credential, RENEW_TIMEOUT, context).await {
                 Ok(token) => self.keep(token, generation, Duration::ZERO),
                 Err(error) => {
-                    tracing::debug!(%error, "the sign-in service returned no new token; using the last one, which is still valid");
+                    tracing::debug!(%error, "the sign-in service returned no new token; using the last one, which is \
+                        still valid");
                     self.keep(kept.token, generation, RENEW_PAUSE_MIN)
                 }
             },

@@ -1,5 +1,5 @@
-//! Sign-in with a certificate. azure_identity would use OpenSSL for it. Here the cryptography library that TLS already uses
-//! signs the assertion, and the crate only sends it.
+//! Sign-in with a certificate. azure_identity would use OpenSSL for it. Here the cryptography library that TLS
+//! already uses signs the assertion, and the crate only sends it.
 //! <https://learn.microsoft.com/entra/identity-platform/certificate-credentials>
 
 use std::fmt;

@@ -1,9 +1,8 @@
 //! Sign-in with the token of a Kubernetes service account: workload identity.
 //!
-//! azure_identity has a credential for it that caches the file for ten minutes. The kubelet renews the token when a fifth
-//! of its lifetime is left, which can be less than that. A sign-in happens about once an hour, so here the file is read for
-//! each one.
-//! <https://learn.microsoft.com/entra/workload-id/workload-identity-federation>
+//! azure_identity has a credential for it that caches the file for ten minutes. The kubelet renews the token when a
+//! fifth of its lifetime is left, which can be less than that. A sign-in happens about once an hour, so here the file
+//! is read for each one. <https://learn.microsoft.com/entra/workload-id/workload-identity-federation>
 
 use std::path::PathBuf;
 

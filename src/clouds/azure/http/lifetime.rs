@@ -8,7 +8,8 @@ const LIFETIME_MAX: i64 = 7 * 24 * 60 * 60;
 /// The latest expiry that is believed, in seconds since the Unix epoch: the year 2200.
 const EXPIRY_MAX: i64 = 7_258_118_400;
 
-/// The response of a sign-in, with lifetimes that can be added to a time: azure_identity panics where the sum is no date.
+/// The response of a sign-in, with lifetimes that can be added to a time: azure_identity panics where the sum is no
+/// date.
 pub(in crate::clouds::azure) fn plausible(body: Bytes) -> Bytes {
     let Ok(Value::Object(mut fields)) = serde_json::from_slice(&body) else { return body };
     let mut is_changed = false;

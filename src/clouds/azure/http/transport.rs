@@ -1,9 +1,9 @@
 //! The HTTP client for Resource Manager, the sign-in service and the metadata service.
 //!
-//! Both generations of the Azure crates bring a client of their own. The older one opens a connection for every call and
-//! has no time limit. Together they would add two copies of one library and a second set of root certificates. They are
-//! built without their clients and use this one: hyper and rustls, as in the AWS SDK, and the root certificates of the
-//! system.
+//! Both generations of the Azure crates bring a client of their own. The older one opens a connection for every call
+//! and has no time limit. Together they would add two copies of one library and a second set of root certificates.
+//! They are built without their clients and use this one: hyper and rustls, as in the AWS SDK, and the root
+//! certificates of the system.
 
 use std::collections::HashMap;
 use std::fmt;

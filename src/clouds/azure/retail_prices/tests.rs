@@ -6,7 +6,8 @@ use crate::clouds::azure::http::{Loopback, Reply};
 fn item(size: &str, suffix: &str, price: f64) -> Value {
     json!({
         "currencyCode": "USD", "tierMinimumUnits": 0.0, "retailPrice": price, "armRegionName": "westus2",
-        "meterName": format!("D2s{suffix}"), "skuName": format!("D2s{suffix}"), "productName": "Virtual Machines DSv3 Series",
+        "meterName": format!("D2s{suffix}"), "skuName": format!("D2s{suffix}"), "productName": "Virtual Machines DSv3 \
+            Series",
         "serviceName": "Virtual Machines", "unitOfMeasure": "1 Hour", "type": "Consumption",
         "isPrimaryMeterRegion": true, "armSkuName": size,
     })

@@ -59,8 +59,8 @@ async fn takes_the_other_group(name: &'static str, emulator: impl Emulator) {
     fixture.finish(&["InsufficientInstanceCapacity", "AllocationFailed", "spot"]);
 }
 
-/// With synchronous launches, the shortage is the error of the scale-up: the autoscaler writes to the other group in its
-/// next loop, without a node that is listed as failed in between.
+/// With synchronous launches, the shortage is the error of the scale-up: the autoscaler writes to the other group in
+/// its next loop, without a node that is listed as failed in between.
 #[tokio::test(flavor = "multi_thread")]
 async fn aws_takes_the_other_group_when_a_launch_is_refused() {
     let spot = without_capacity(scaling_group("spot", (0, 10, 0)), "InsufficientInstanceCapacity");

@@ -1,5 +1,5 @@
-//! Instances that are on their way out for another reason when CA names them. AWS lowers the desired capacity for the deletion all the same,
-//! which then is too low for instances that nobody named.
+//! Instances that are on their way out for another reason when CA names them. AWS lowers the desired capacity for the
+//! deletion all the same, which then is too low for instances that nobody named.
 
 use std::time::Duration;
 
@@ -23,8 +23,9 @@ async fn delete(mut client: Client, node: String) -> Result<(), Status> {
     client.delete("web", &texts(&[node])).await
 }
 
-/// CA names one of the running instances. While the call is on its way, `meanwhile` happens to that instance. Then the call takes effect, and
-/// the desired capacity is `lowered` by it. Headcount raises it back to `room`, and no instance dies that nobody named.
+/// CA names one of the running instances. While the call is on its way, `meanwhile` happens to that instance. Then
+/// the call takes effect, and the desired capacity is `lowered` by it. Headcount raises it back to `room`, and no
+/// instance dies that nobody named.
 async fn named_just_after(running: u32, meanwhile: impl Fn(&mut World, Duration, &str), lowered: u32, room: u32) {
     let mut plan = group("web", (0, 20, running));
     plan.scale_in_lag = TERMINATES_AFTER..=TERMINATES_AFTER;

@@ -151,7 +151,8 @@ async fn asg_growth_write_lands_late() {
     let (code, _) = refused(setup.server().untimed_client(AUTOSCALER_TIMEOUT).await.increase("web", 2).await);
     assert_eq!(code, Code::Unavailable, "sent, and its outcome is unknown");
     setup.server().logged("the response to a capacity write was lost; reading the node group");
-    // Another client grows the group, and a read shows it. Then the write takes effect, and the group is about to terminate three.
+    // Another client grows the group, and a read shows it. Then the write takes effect, and the group is about to
+    // terminate three.
     aws.simulated().set_desired_externally("web", 11).expect("it exists");
     let live = || aws.simulated().world(|world, _| world.group("web").map(|group| group.live()));
     eventually("the other client's instances are launched", || live() == Some(11)).await;

@@ -10,23 +10,24 @@ use crate::simulation::Violation;
 
 /// How long everything may take to settle, in simulated time.
 const SETTLE_LIMIT: Duration = Duration::from_secs(40 * 60);
-/// How long after a crash a write of the crashed process may still cost instances: an Auto Scaling group tolerates a surplus
-/// for some twenty seconds, so a process that crashes before it raises the capacity back may leave the next one too little
-/// time. Headcount cannot prevent that; see the README beside the simulation.
+/// How long after a crash a write of the crashed process may still cost instances: an Auto Scaling group tolerates a
+/// surplus for some twenty seconds, so a process that crashes before it raises the capacity back may leave the next
+/// one too little time. Headcount cannot prevent that; see the README beside the simulation.
 pub(super) const AFTER_CRASH: Duration = Duration::from_secs(45);
-/// How long after a crash a termination that was sent twice may cost an instance. The one of the crashed process takes effect up to
-/// 22 s later. Until then the next process may send it again, and that one takes effect up to 22 s later, too. Auto Scaling lowers the
-/// capacity twice, and tolerates the surplus for [`SURPLUS_TOLERATED`] (seed 223278).
+/// How long after a crash a termination that was sent twice may cost an instance. The one of the crashed process
+/// takes effect up to 22 s later. Until then the next process may send it again, and that one takes effect up to 22 s
+/// later, too. Auto Scaling lowers the capacity twice, and tolerates the surplus for [`SURPLUS_TOLERATED`] (seed
+/// 223278).
 const REPEATED_AFTER_CRASH: Duration = Duration::from_secs(22 + 22 + 25);
 /// How long an Auto Scaling group tolerates a surplus, and how long a call about it may take.
 const SURPLUS_TOLERATED: Duration = Duration::from_secs(25);
-/// How long a deletion may count before a read settles it: 10 s until its client gives up, 30 s in which reads may lag, and
-/// the reads themselves.
+/// How long a deletion may count before a read settles it: 10 s until its client gives up, 30 s in which reads may
+/// lag, and the reads themselves.
 pub(super) const UNSETTLED: Duration = Duration::from_secs(75);
 
 impl World {
-    /// Law 11: no capacity is above what was requested. Exact only where no other client changes anything, and the cloud launches
-    /// nothing by itself; the README beside the simulation says how close it comes otherwise.
+    /// Law 11: no capacity is above what was requested. Exact only where no other client changes anything, and the
+    /// cloud launches nothing by itself; the README beside the simulation says how close it comes otherwise.
     pub(in crate::simulation) fn check_nothing_unrequested(&self) -> Result<(), Violation> {
         let ledger = self.ledger.borrow();
         let above = self.cloud.world(|world, _| {
@@ -47,7 +48,8 @@ impl World {
         above.map_or(Ok(()), |above| Err(Violation::of("law 11", above)))
     }
 
-    /// Whether a write to a group got no response. A termination that begins late is undone by a scale-up that was computed before.
+    /// Whether a write to a group got no response. A termination that begins late is undone by a scale-up that was
+    /// computed before.
     fn had_late_write(&self, group: &str) -> bool {
         self.cloud.faults(|faults| {
             faults.calls().any(|call| {
@@ -82,8 +84,8 @@ impl World {
         }
     }
 
-    /// Whether the cloud failed a call that would have shown the surplus or raised the capacity back in time. Where the cloud has had a
-    /// surplus of its own, only the activities tell it from instances that have to stay.
+    /// Whether the cloud failed a call that would have shown the surplus or raised the capacity back in time. Where
+    /// the cloud has had a surplus of its own, only the activities tell it from instances that have to stay.
     fn was_blocked(&self, group: &str, at: Duration) -> bool {
         let mut kinds = vec![CallKind::Observe, CallKind::SetCapacity];
         kinds.extend(self.has_had_surplus(group).then_some(CallKind::LaunchActivity));
@@ -123,11 +125,12 @@ impl World {
                 let (target, capacity, live) = (view.status.target, group.capacity(), group.live());
                 let listed: Vec<&str> = view.status.instances.iter().map(|reported| reported.id.as_str()).collect();
                 let unlisted = group.members().filter(|member| !listed.contains(&member.provider_id.as_str())).count();
-                // A shortfall that the minimum prevents lowering is not in the target until instances arrive. The capacity of a scale
-                // set is not lowered, and raised only by scale-ups.
+                // A shortfall that the minimum prevents lowering is not in the target until instances arrive. The
+                // capacity of a scale set is not lowered, and raised only by scale-ups.
                 let is_kept = group.plan().style == GroupStyle::ScaleSet;
                 let is_explained = capacity == live || capacity <= group.plan().min || is_kept;
-                // Instances beyond it that nothing of this process explains are left out of the target of a scale set until it grows.
+                // Instances beyond it that nothing of this process explains are left out of the target of a scale set
+                // until it grows.
                 let is_beyond = is_kept && (capacity..=live).contains(&target);
                 let agrees = (target == live || is_beyond) && unlisted == 0 && is_explained;
                 (!agrees).then(|| format!("{}: target {target}, capacity {capacity}, live {live}", group.name()))
@@ -135,10 +138,10 @@ impl World {
         })
     }
 
-    /// Whether all instances that the capacity has room for may just have been deleted. Either a deletion got no response, and its
-    /// instances count as being deleted (law 7), or the cloud has a surplus of its own, and only the next read shows whether a
-    /// deletion lowered the capacity or the surplus. Or a read was old, and some of what was named was on its way out already (seeds
-    /// 94895 and 170453).
+    /// Whether all instances that the capacity has room for may just have been deleted. Either a deletion got no
+    /// response, and its instances count as being deleted (law 7), or the cloud has a surplus of its own, and only
+    /// the next read shows whether a deletion lowered the capacity or the surplus. Or a read was old, and some of
+    /// what was named was on its way out already (seeds 94895 and 170453).
     pub(in crate::simulation) fn has_unsettled_deletion(&self, group: &str) -> bool {
         let (has_surplus, since) = (self.has_had_surplus(group), self.cloud.elapsed().saturating_sub(UNSETTLED));
         self.cloud.faults(|faults| {

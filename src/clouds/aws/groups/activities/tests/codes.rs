@@ -43,7 +43,8 @@ fn failures_for_lack_of_capacity_or_quota_have_aws_codes() {
                 "InsufficientFreeAddressesInSubnet",
             ),
             (
-                "Your Spot request price of 0.01 is lower than the minimum required Spot request fulfillment price of 0.2.",
+                "Your Spot request price of 0.01 is lower than the minimum required Spot request fulfillment price of \
+                    0.2.",
                 "SpotMaxPriceTooLow",
             ),
             ("UnfulfillableCapacity - x", "UnfulfillableCapacity"),
@@ -82,7 +83,8 @@ fn other_failures_have_aws_codes() {
                 "InvalidLaunchTemplateId.NotFound",
             ),
             (
-                "Your requested instance type (m8g.large) is not supported in your requested Availability Zone (us-east-1e).",
+                "Your requested instance type (m8g.large) is not supported in your requested Availability Zone \
+                    (us-east-1e).",
                 "Unsupported",
             ),
             ("SomethingBrandNew - nobody has seen it yet.", "SomethingBrandNew"),

@@ -58,7 +58,8 @@ fn instances_of_recent_launches_are_known_before_a_list_shows_them() {
 fn an_instance_that_fails_to_start_is_a_failed_launch() {
     let message = |reason: &str| {
         format!(
-            "Instance became unhealthy while waiting for instance to be in InService state. Termination Reason: {reason}"
+            "Instance became unhealthy while waiting for instance to be in InService state. Termination Reason: \
+                {reason}"
         )
     };
     let launching = "Launching a new EC2 instance: i-1";
