@@ -27,12 +27,13 @@ use crate::instance_types::{Learned, Quantity, Table};
 use crate::kubernetes::{self, AutoscalerStatus};
 use crate::prices::Prices;
 use crate::template::Threshold;
+use crate::verify::Report;
 
 /// A parser. What it makes of the bytes does not matter here.
 pub type Parser = fn(&[u8]);
 
 /// All parsers, by the name of their fuzz target.
-pub const ALL: [(&str, Parser); 28] = [
+pub const ALL: [(&str, Parser); 29] = [
     ("admin_requests", admin::parsers::request),
     ("arm_pages", azure::parsers::page),
     ("aws_bodies", aws::parsers::body),
@@ -61,10 +62,11 @@ pub const ALL: [(&str, Parser); 28] = [
     ("printable_texts", printable_texts),
     ("nodes_specs", nodes_specs),
     ("cluster_documents", cluster_documents),
+    ("verify_reports", verify_reports),
 ];
 
 /// The fuzz targets of each row of the table of limits, by the name of its constant.
-pub const TARGETS: [(&str, &[&str]); 26] = [
+pub const TARGETS: [(&str, &[&str]); 27] = [
     ("CALL", &["grpc_requests", "message_weights", "provider_ids"]),
     ("CALL_WITH_NODE", &["grpc_requests", "message_weights"]),
     ("CALL_WITH_POD", &["grpc_requests", "message_weights", "quantities"]),
@@ -91,6 +93,7 @@ pub const TARGETS: [(&str, &[&str]); 26] = [
     ("AZURE_FILE", &["azure_files"]),
     ("SERVER_STATUS", &["server_statuses"]),
     ("RECORDING", &["recordings"]),
+    ("VERIFY_REPORT", &["verify_reports"]),
 ];
 
 /// Provider IDs of both clouds.
@@ -185,6 +188,11 @@ pub fn server_statuses(bytes: &[u8]) {
 /// reports.
 pub fn recordings(bytes: &[u8]) {
     let _text = Recording::parse(bytes).map_err(|error| error.to_string());
+}
+
+/// A report of `headcount verify`.
+pub fn verify_reports(bytes: &[u8]) {
+    let _text = Report::parse(bytes).map_err(|error| error.to_string());
 }
 
 static PRICES: LazyLock<Prices> = LazyLock::new(|| Prices::new(Arc::default(), &[]));

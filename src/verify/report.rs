@@ -63,8 +63,16 @@ impl Report {
     ///
     /// If the file cannot be read, or is no such report.
     pub fn read(path: &Path) -> io::Result<Self> {
-        let text = read_file(path, VERIFY_REPORT)?;
-        let report: Self = serde_saphyr::from_str(&String::from_utf8_lossy(&text)).map_err(io::Error::other)?;
+        Self::parse(&read_file(path, VERIFY_REPORT)?)
+    }
+
+    /// Parses what [`Report::write`] wrote.
+    ///
+    /// # Errors
+    ///
+    /// If it is no report of this version's form.
+    pub fn parse(bytes: &[u8]) -> io::Result<Self> {
+        let report: Self = serde_saphyr::from_str(&String::from_utf8_lossy(bytes)).map_err(io::Error::other)?;
         match report.format {
             FORMAT => Ok(report),
             other => Err(io::Error::other(format!("it has the form {other}, and this version reads {FORMAT}"))),
