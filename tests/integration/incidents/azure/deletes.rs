@@ -82,7 +82,9 @@ async fn vmss_unregistered_at_max() {
             running.len() == 3 && !running.contains(&nodes[0])
         };
         setup.client.until("another one runs", another_runs).await;
-        assert_eq!(writes(&setup.emulator), ["delete", "pool"], "flexible: {flexible}, {habit:?}");
+        // The end of the deletion changes the etag: the capacity may have to be written a second time.
+        let writes = writes(&setup.emulator);
+        assert!(writes[0] == "delete" && writes[1..].iter().all(|write| write == "pool"), "{flexible} {habit:?}");
         setup.client.until("it is gone", async |client| client.nodes("pool").await.len() == 3).await;
         assert_eq!((setup.client.target("pool").await, capacity(&setup.emulator, "pool")), (3, Some(3)));
         assert!(setup.emulator.simulated().killed_unnamed().is_empty());
