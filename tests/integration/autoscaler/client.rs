@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use headcount::clouds::simulated::Group;
 
+use super::BINARIES;
 use super::process::Process;
 use crate::emulators::Emulator;
 use crate::peers::free_address;
@@ -44,6 +45,15 @@ pub(super) fn in_tree_aws(url: &str) -> (String, Environment) {
         ("AWS_EC2_METADATA_DISABLED", "true"),
     ];
     (format!("[Global]\nZone=us-east-1a\n{services}"), environment)
+}
+
+/// Whether the autoscaler under test, if there is one, knows a flag.
+pub(super) fn knows(flag: &str) -> bool {
+    let Some(folder) = std::env::var_os(BINARIES) else { return false };
+    let output = Command::new(Path::new(&folder).join("cluster-autoscaler")).arg("--help").output();
+    let output = output.expect("the autoscaler's flags");
+    let help = [output.stdout, output.stderr].concat();
+    String::from_utf8_lossy(&help).split_whitespace().any(|word| word == flag)
 }
 
 /// A running Cluster Autoscaler that uses one Headcount.

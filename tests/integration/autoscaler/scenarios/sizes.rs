@@ -1,5 +1,8 @@
 //! Groups grow for pods and shrink without them, within their bounds.
 
+use serde_json::json;
+
+use super::super::client::knows;
 use super::super::fixture::Fixture;
 use super::super::scenario::Scenario;
 use super::{MakeGroup, ONE_PER_NODE, aws, azure, follows_nine_pods, scale_set, scaling_group};
@@ -47,6 +50,33 @@ async fn grows_and_shrinks(name: &'static str, emulator: impl Emulator) {
         .await;
     let lows = fixture.setup.emulator.simulated().world(|world, _| world.take_lows());
     assert!(lows.values().all(|low| *low >= 3), "never below min: {lows:?}");
+    fixture.finish(&[]);
+}
+
+on_both_clouds!(
+    aws_grows_two_groups_in_one_loop,
+    azure_grows_two_groups_in_one_loop,
+    grows_two_groups,
+    |group: MakeGroup| [group("one", (0, 10, 0)), group("two", (0, 10, 0))]
+);
+
+/// A release without --salvo-scale-up needs a loop for each group.
+async fn grows_two_groups(name: &'static str, emulator: impl Emulator) {
+    const SALVO: &str = "--salvo-scale-up";
+    let has_salvo = knows(SALVO);
+    let labels = "groups: [{match: one, labels: {team: one}}, {match: two, labels: {team: two}}]\n";
+    let scenario = Scenario::new(name).headcount(labels).flags(if has_salvo { &[SALVO] } else { &[] });
+    let Some(fixture) = Fixture::start(scenario, emulator).await else { return };
+    for team in ["one", "two", "two", "one", "two"] {
+        let requests = json!({"cpu": ONE_PER_NODE, "memory": "64Mi"});
+        fixture.create_pod(json!({}), requests, json!({"team": team})).await;
+    }
+    fixture.until("five pods have nodes", async |fixture| fixture.scheduled().await == 5).await;
+    assert_eq!((fixture.capacity("one"), fixture.capacity("two")), (2, 3), "each grown once");
+    if has_salvo {
+        let salvos = fixture.autoscaler.logged("All unschedulable pods have been helped, finishing the scale up salvo");
+        assert!(salvos >= 1, "the autoscaler ran no salvo");
+    }
     fixture.finish(&[]);
 }
 
