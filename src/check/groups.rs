@@ -3,7 +3,6 @@
 use super::code::Code;
 use super::collected::CollectedGroup;
 use super::finding::Finding;
-use crate::cloud::text::shell_word;
 use crate::cloud::{GrowsBy, Permit};
 use crate::instance_types::Provenance;
 use crate::template::spread;
@@ -115,18 +114,10 @@ fn zones(group: &CollectedGroup) -> Option<Finding> {
         let what = "zones: separate is set for it, and it is served as one node group: no launch can choose its zone";
         return Some(Finding::warning(Code::ZONES, &group.id, what.to_owned(), "see docs/aws-launch.md"));
     }
-    (is_separate && reading.zones.is_rebalanced).then(|| {
-        let what = "its group rebalances its zones (AZRebalance): it launches and terminates instances after a launch \
-                    in one zone"
-            .to_owned();
-        let whole = group.id.rsplit_once('/').map_or(&*group.id, |(whole, _)| whole);
-        let whole = whole.rsplit_once('/').filter(|_| group.shares_name).map_or(whole, |(_, name)| name);
-        let advice = format!(
-            "aws autoscaling suspend-processes --auto-scaling-group-name {} --scaling-processes AZRebalance",
-            shell_word(whole)
-        );
-        Finding::error(Code::ZONES, &group.id, what, &advice)
-    })
+    let stop = reading.zones.stop_rebalancing.as_ref().filter(|_| is_separate)?;
+    let what = "its group rebalances its zones (AZRebalance): it launches and terminates instances after a launch in \
+                one zone";
+    Some(Finding::error(Code::ZONES, &group.id, what.to_owned(), stop))
 }
 
 fn out_of_bounds(group: &CollectedGroup) -> Option<Finding> {

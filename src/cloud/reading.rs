@@ -87,8 +87,12 @@ impl GroupReading {
 pub struct Zones {
     /// Their names. Empty where no launch can choose one.
     pub names: Vec<String>,
-    /// Whether the cloud launches and terminates instances to spread them evenly.
-    pub is_rebalanced: bool,
+    /// If the cloud launches and terminates instances to spread them evenly: the command that stops it.
+    #[serde(default)]
+    pub stop_rebalancing: Option<String>,
+    /// Those in which the cloud launches nothing at the moment, each with the reason.
+    #[serde(default)]
+    pub withdrawn: BTreeMap<String, String>,
 }
 
 /// Whether a kind of write to a group is allowed.

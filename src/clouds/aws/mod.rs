@@ -38,7 +38,9 @@ use crate::cloud::{
     VerifiableCloud, WritableCloud,
 };
 
-pub use self::sdk::api::{CHECK_ACTIONS, FLEET_ACTIONS, LAUNCH_ACTIONS, PRICE_ACTIONS, READ_ACTIONS, WRITE_ACTIONS};
+pub use self::sdk::api::{
+    CHECK_ACTIONS, FLEET_ACTIONS, LAUNCH_ACTIONS, PRICE_ACTIONS, READ_ACTIONS, WRITE_ACTIONS, ZONE_ACTIONS,
+};
 pub use self::sdk::connect::ConnectError;
 pub use crate::config::settings::aws::{Settings, TagQuery, TagQueryError};
 
@@ -80,7 +82,7 @@ impl Aws {
             region: clients.region.clone(),
             has_endpoint: settings.endpoint.is_some(),
             clock: Arc::clone(&clients.clock),
-            groups: Groups::new(settings, clients.scaling.clone()),
+            groups: Groups::new(settings, &clients),
             prices: PriceLists {
                 region: clients.region.clone(),
                 currency: currency(&clients.region),

@@ -40,6 +40,8 @@ impl Aws {
             let nodegroup = eks.describe_nodegroup(&cluster, &nodegroup).await;
             tried.push((nodegroup.err(), "templates lack the labels and taints of EKS managed node groups"));
         }
+        let loss = "a zone that a zonal shift moves groups away from shows in failed launches alone";
+        tried.extend(self.groups.shifts.try_calls().await.into_iter().map(|error| (Some(error), loss)));
         let is_denied = |error: &CloudError| matches!(error, CloudError::Denied(_));
         tried
             .into_iter()

@@ -48,7 +48,7 @@ pub(super) fn part(whole: &GroupReading, zone: &str, excess: u32) -> GroupReadin
         floor: 0,
         desired,
         growth: growth(whole, zone),
-        zones: Zones { names: vec![zone.to_owned()], is_rebalanced: whole.zones.is_rebalanced },
+        zones: Zones { names: vec![zone.to_owned()], ..whole.zones.clone() },
         // The listing does not say where they are. They are counted once.
         retained: if is_first { whole.retained } else { 0 },
         consistency: Consistency { grows_by: GrowsBy::LaunchOnly, ..whole.consistency },
@@ -61,6 +61,7 @@ fn growth(whole: &GroupReading, zone: &str) -> Permit {
     match (&whole.growth, &whole.launch) {
         (Permit::Withheld(_), _) => whole.growth.clone(),
         (_, Permit::Withheld(reason)) => Permit::Withheld(format!("no launch in one zone can be requested: {reason}")),
+        _ if whole.zones.withdrawn.contains_key(zone) => Permit::Withheld(whole.zones.withdrawn[zone].clone()),
         _ if !whole.zones.names.iter().any(|one| one == zone) => {
             Permit::Withheld(format!("the group has no subnet in {zone} any more"))
         }

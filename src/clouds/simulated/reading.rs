@@ -61,7 +61,7 @@ impl Group {
 
     fn zones(&self) -> Zones {
         match self.plan.style {
-            GroupStyle::AutoScaling => Zones { names: self.plan.zones.clone(), is_rebalanced: false },
+            GroupStyle::AutoScaling => Zones { names: self.plan.zones.clone(), ..Zones::default() },
             GroupStyle::ScaleSet => Zones::default(),
         }
     }

@@ -12,6 +12,7 @@ use futures_util::stream::{self, StreamExt as _};
 use tokio::time::{Instant, timeout_at};
 
 use super::Groups;
+use super::reading::stop_rebalancing;
 use crate::cloud::text::shell_word;
 use crate::cloud::{AdverseKind, AdverseSetting, AdverseSettings, CloudError};
 use crate::clouds::page_walk::PageWalk;
@@ -192,21 +193,13 @@ fn scheduled(name: &str, actions: &[String]) -> AdverseSetting {
 /// A group in several zones rebalances them by terminating instances, unless the process is suspended or new instances
 /// are protected from scale-in. Headcount can still terminate protected instances.
 fn rebalanced(name: &str, group: &AutoScalingGroup) -> Option<AdverseSetting> {
-    const PROCESS: &str = "AZRebalance";
+    let stop = stop_rebalancing(group).filter(|_| group.new_instances_protected_from_scale_in != Some(true))?;
     let zones = group.availability_zones().len();
-    let suspended = group.suspended_processes().iter().any(|suspended| suspended.process_name() == Some(PROCESS));
-    if zones < 2 || suspended || group.new_instances_protected_from_scale_in == Some(true) {
-        return None;
-    }
     Some(AdverseSetting {
         group: name.into(),
         kind: AdverseKind::Resizes,
-        effect: format!("it spans {zones} zones and terminates instances in use to rebalance them ({PROCESS})"),
-        advice: format!(
-            "aws autoscaling suspend-processes --auto-scaling-group-name {} --scaling-processes {PROCESS}, or \
-             protect new instances from scale-in",
-            shell_word(name)
-        ),
+        effect: format!("it spans {zones} zones and terminates instances in use to rebalance them (AZRebalance)"),
+        advice: format!("{stop}, or protect new instances from scale-in"),
     })
 }
 

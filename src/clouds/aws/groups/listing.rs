@@ -133,6 +133,7 @@ impl Groups {
                 }
                 !name.is_empty() && found.insert(name.to_owned())
             });
+            self.shifts.refresh(&groups).await;
             page(groups);
             token = walk.token(described.next_token).map_err(|reason| endless(reason.to_owned()))?;
             if token.is_none() {
@@ -143,7 +144,8 @@ impl Groups {
     }
 
     fn read(&self, group: &AutoScalingGroup) -> Result<GroupReading, String> {
-        let read = reading::read(group, self.spec(group.auto_scaling_group_name().unwrap_or_default()))?;
+        let mut read = reading::read(group, self.spec(group.auto_scaling_group_name().unwrap_or_default()))?;
+        self.shifts.apply(group, &mut read.reading);
         let name = &read.reading.name;
         self.warnings.log_new(name, read.warnings);
         let settings = Arc::new(LaunchSettings::of(group));

@@ -12,6 +12,7 @@ mod reading;
 mod sizes;
 mod termination;
 mod weights;
+mod zonal_shifts;
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicUsize;
@@ -20,14 +21,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::launch::LaunchSettings;
 use super::sdk::api::AutoScalingApi;
 use super::sdk::cache::Cache;
+use super::sdk::connect::Clients;
 use crate::cloud::{Acceptance, CloudError, GroupName, GroupReading};
 use crate::clouds::warnings::Warnings;
 use crate::config::settings::aws::Settings;
+use zonal_shifts::ZonalShifts;
 
 /// The Auto Scaling groups that one source serves.
 pub(super) struct Groups {
     settings: Settings,
     pub(super) scaling: Arc<dyn AutoScalingApi>,
+    pub(super) shifts: ZonalShifts,
     pub(super) warnings: Warnings,
     /// The launch settings of each group as last read, so that building a template needs no further read of the group.
     launch_settings: Mutex<HashMap<GroupName, Arc<LaunchSettings>>>,
@@ -39,10 +43,11 @@ pub(super) struct Groups {
 
 impl Groups {
     /// Makes no call yet.
-    pub(super) fn new(settings: Settings, scaling: Arc<dyn AutoScalingApi>) -> Self {
+    pub(super) fn new(settings: Settings, clients: &Clients) -> Self {
         Self {
             settings,
-            scaling,
+            scaling: Arc::clone(&clients.scaling),
+            shifts: ZonalShifts::new(Arc::clone(&clients.shifts), Arc::clone(&clients.ec2)),
             warnings: Warnings::default(),
             launch_settings: Mutex::default(),
             no_batch_form: Cache::default(),

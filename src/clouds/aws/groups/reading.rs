@@ -1,5 +1,6 @@
 //! Turns AWS's description of an Auto Scaling group into a reading.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use aws_sdk_autoscaling::types::AutoScalingGroup;
@@ -70,11 +71,24 @@ fn identity(group: &AutoScalingGroup) -> Option<Identity> {
     group.auto_scaling_group_arn().map(|arn| Identity::of(&[arn, &created]))
 }
 
-/// AZRebalance is a process of every group, unless it is suspended.
+/// The process that spreads instances evenly over zones. Every group of several zones has it, unless it is suspended.
+const REBALANCE: &str = "AZRebalance";
+
+/// The command that stops a group from rebalancing its zones, if it does.
+pub(super) fn stop_rebalancing(group: &AutoScalingGroup) -> Option<String> {
+    let is_rebalanced = group.availability_zones().len() > 1 && suspended(group, REBALANCE).is_none();
+    is_rebalanced.then(|| {
+        format!(
+            "aws autoscaling suspend-processes --auto-scaling-group-name {} --scaling-processes {REBALANCE}",
+            shell_word(group.auto_scaling_group_name().unwrap_or_default())
+        )
+    })
+}
+
 fn zones(group: &AutoScalingGroup) -> Zones {
     let mut names = group.availability_zones().to_vec();
     names.sort();
-    Zones { is_rebalanced: names.len() > 1 && suspended(group, "AZRebalance").is_none(), names }
+    Zones { names, stop_rebalancing: stop_rebalancing(group), withdrawn: BTreeMap::new() }
 }
 
 fn suspended(group: &AutoScalingGroup, process: &str) -> Option<String> {

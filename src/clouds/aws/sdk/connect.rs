@@ -12,7 +12,7 @@ use aws_sdk_autoscaling::config::{IdentityCache, SharedCredentialsProvider};
 use aws_smithy_runtime_api::client::interceptors::SharedInterceptor;
 use thiserror::Error;
 
-use super::api::{AutoScaling, AutoScalingApi, Ec2, Ec2Api, Eks, EksApi, PricingApi};
+use super::api::{AutoScaling, AutoScalingApi, Ec2, Ec2Api, Eks, EksApi, PricingApi, ZonalShift, ZonalShiftApi};
 use super::clock::{CloudClock, SigningTime};
 use super::credentials::{ReloadedCredentials, SecretCredentials};
 use super::http;
@@ -61,6 +61,7 @@ pub(in crate::clouds::aws) struct Clients {
     pub(in crate::clouds::aws) scaling: Arc<dyn AutoScalingApi>,
     pub(in crate::clouds::aws) ec2: Arc<dyn Ec2Api>,
     pub(in crate::clouds::aws) eks: Arc<dyn EksApi>,
+    pub(in crate::clouds::aws) shifts: Arc<dyn ZonalShiftApi>,
     pub(in crate::clouds::aws) sts: Arc<dyn StsApi>,
     /// `None` where no Price List API may be called for the region.
     pub(in crate::clouds::aws) pricing: Option<Arc<dyn PricingApi>>,
@@ -128,6 +129,9 @@ impl Clients {
             reads: aws_sdk_ec2::Client::from_conf(ec2().build()),
             spot_prices: aws_sdk_ec2::Client::from_conf(ec2().retry_config(RetryConfig::disabled()).build()),
         };
+        let shifts = aws_sdk_arczonalshift::config::Builder::from(&config);
+        let shifts = shifts.interceptor(responses.clone()).interceptor(metering.clone());
+        let shifts = ZonalShift(aws_sdk_arczonalshift::Client::from_conf(shifts.build()));
         let eks = aws_sdk_eks::config::Builder::from(&config).interceptor(responses).interceptor(metering);
         let eks = Eks(aws_sdk_eks::Client::from_conf(eks.build()));
         Self {
@@ -136,6 +140,7 @@ impl Clients {
             scaling: Arc::new(scaling),
             ec2: Arc::new(ec2),
             eks: Arc::new(eks),
+            shifts: Arc::new(shifts),
             sts: Arc::new(sts),
             pricing,
             credentials: Some(shared),

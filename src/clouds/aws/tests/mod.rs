@@ -41,6 +41,7 @@ impl Fake {
             scaling: Arc::new(self.clone()),
             ec2: Arc::new(self.clone()),
             eks: Arc::new(self.clone()),
+            shifts: Arc::new(self.clone()),
             sts: Arc::new(self.clone()),
             pricing: Some(Arc::new(self.clone())),
             credentials: None,

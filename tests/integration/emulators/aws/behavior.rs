@@ -88,6 +88,8 @@ pub(crate) struct GroupDetails {
     pub(crate) scheduled: Vec<String>,
     /// Further elements of its description, as the API reference documents them.
     pub(crate) settings: String,
+    /// Where zonal shifts are enabled for it, the zones that it is moved away from.
+    pub(crate) shifted: Option<Vec<String>>,
     /// The status of its latest instance refresh.
     pub(crate) refresh: Option<String>,
     /// `DesiredCapacityType`
@@ -125,6 +127,7 @@ impl Default for GroupDetails {
             policies: Vec::new(),
             scheduled: Vec::new(),
             settings: String::new(),
+            shifted: None,
             refresh: None,
             capacity_type: None,
             status: None,

@@ -113,8 +113,14 @@ fn described(group: &ShownGroup, details: &GroupDetails) -> String {
         perhaps("Status", details.status.as_ref()),
         launch(group, details),
         details.settings.clone(),
+        impairment_policy(details),
     ]
     .concat()
+}
+
+fn impairment_policy(details: &GroupDetails) -> String {
+    let content = text("ZonalShiftEnabled", true) + &text("ImpairedZoneHealthCheckBehavior", "IgnoreUnhealthy");
+    details.shifted.as_ref().map(|_| element("AvailabilityZoneImpairmentPolicy", content)).unwrap_or_default()
 }
 
 fn describe_instance(group: &ShownGroup, instance: &ShownInstance, lifecycle: &str) -> String {

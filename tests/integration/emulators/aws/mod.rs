@@ -18,6 +18,7 @@ mod tests;
 mod types;
 mod writes;
 mod xml;
+mod zonal_shifts;
 
 use std::sync::Arc;
 

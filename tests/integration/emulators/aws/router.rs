@@ -123,6 +123,9 @@ impl AwsApi {
         if let ["clusters", cluster, "node-groups", nodegroup] = path[..] {
             return self.describe_nodegroup(cluster, nodegroup).await;
         }
+        if request.path.starts_with("/managedresources/") {
+            return Ok(self.managed_resource(request));
+        }
         if let ["v1", "credentials"] = path[..] {
             return Ok(self.pod_identity(request));
         }
@@ -142,6 +145,7 @@ impl AwsApi {
             "AssumeRole" => Ok(self.assume_role(request)),
             "AssumeRoleWithWebIdentity" => Ok(self.assume_role_with_web_identity(request)),
             "GetCallerIdentity" => Ok(self.caller_identity(request)),
+            "DescribeAvailabilityZones" => Ok(self.describe_zones()),
             "DescribeImages" => self.describe_images(request).await,
             "DescribeInstanceTypes" => self.describe_types(request).await,
             "DescribeSpotPriceHistory" => Ok(self.describe_spot_prices(request)),

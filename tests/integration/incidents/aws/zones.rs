@@ -11,7 +11,7 @@ use tonic::Code;
 use super::{aws, capacity, group, instance_id, quick, terminations};
 use crate::emulators::aws::Aws;
 use crate::emulators::setup::Setup;
-use crate::emulators::{Emulator, HoldPoint};
+use crate::emulators::{Emulator, HoldPoint, HttpResponse};
 use crate::peers::headcount::{eventually, refused, run};
 
 /// How long the group tolerates more instances than desired: longer than Headcount takes to see it twice.
@@ -78,6 +78,45 @@ async fn asg_zone_without_capacity_stops_no_other() {
     setup.client.increase("web/us-east-1c", 1).await.expect("launched");
     assert_eq!(targets(&mut setup).await, of([1, 3, 2]));
     assert!(setup.emulator.simulated().killed_unnamed().is_empty());
+}
+
+fn in_one_zone(name: &str, sizes: (u32, u32, u32)) -> GroupPlan {
+    let mut plan = group(name, sizes);
+    plan.zones = vec![ZONES[0].to_owned()];
+    plan
+}
+
+#[tokio::test]
+async fn asg_zone_withdrawn_by_a_zonal_shift() {
+    let aws = aws([over_zones("web", (0, 9, 3)), in_one_zone("single", (0, 9, 1))]);
+    aws.group_details("web", |details| details.shifted = Some(vec!["us-east-1b".to_owned()]));
+    aws.group_details("single", |details| details.shifted = Some(vec!["us-east-1a".to_owned()]));
+    let more = "groups: [{match: web, zones: separate}]";
+    let mut setup = Setup::with(aws, |options| options.more = more.to_owned()).await;
+    for (id, zone) in [("single", "us-east-1a"), ("web/us-east-1b", "us-east-1b")] {
+        let (code, message) = refused(setup.client.increase(id, 1).await);
+        assert_eq!(code, Code::FailedPrecondition, "{message}");
+        assert!(message.contains(&format!("a zonal shift moves the group away from {zone}")), "{message}");
+        let groups = setup.client.node_groups().await;
+        let served = groups.iter().find(|group| group.id == id).expect("served");
+        assert_eq!(served.max_size, 1, "no room to grow: {id}");
+    }
+    setup.client.increase("web/us-east-1a", 1).await.expect("another zone grows");
+    assert_eq!(setup.client.target("web/us-east-1a").await, 2);
+    let victim = setup.client.nodes_in("single", 1).await.remove(0);
+    setup.client.delete("single", &[&victim]).await.expect("it can still shrink");
+}
+
+#[tokio::test]
+async fn asg_zonal_shift_without_the_permission() {
+    let aws = aws([in_one_zone("single", (0, 9, 1))]);
+    aws.group_details("single", |details| details.shifted = Some(vec!["us-east-1a".to_owned()]));
+    let denied = HttpResponse::json(403, &serde_json::json!({"message": "User is not authorized"}));
+    let denied = denied.header("x-amzn-errortype", "AccessDeniedException");
+    aws.script("GET", "/managedresources/", 1_000, denied);
+    let mut setup = Setup::open(aws).await;
+    setup.client.increase("single", 1).await.expect("as if there were no shift");
+    assert_eq!(setup.client.target("single").await, 2);
 }
 
 #[tokio::test]

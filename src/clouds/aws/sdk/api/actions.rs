@@ -1,5 +1,5 @@
-//! [`READ_ACTIONS`], [`WRITE_ACTIONS`], [`LAUNCH_ACTIONS`], [`FLEET_ACTIONS`], [`CHECK_ACTIONS`] and [`PRICE_ACTIONS`]
-//! are the actions of the IAM policy in `deploy/aws-iam-policy.json`. A test compares them.
+//! [`READ_ACTIONS`], [`WRITE_ACTIONS`], [`LAUNCH_ACTIONS`], [`FLEET_ACTIONS`], [`ZONE_ACTIONS`], [`CHECK_ACTIONS`] and
+//! [`PRICE_ACTIONS`] are the actions of the IAM policy in `deploy/aws-iam-policy.json`. A test compares them.
 
 /// The actions that read. For these, EC2 and EC2 Auto Scaling accept no resource but `*`.
 pub const READ_ACTIONS: [&str; 9] = [
@@ -24,6 +24,9 @@ pub const LAUNCH_ACTIONS: [&str; 1] = ["autoscaling:LaunchInstances"];
 /// What EC2 Auto Scaling does for a launch in the name of its caller. Headcount does not call it.
 pub const FLEET_ACTIONS: [&str; 1] = ["ec2:CreateFleet"];
 
+/// The actions that show which zones a group is moved away from. Without them, no zone counts as one.
+pub const ZONE_ACTIONS: [&str; 2] = ["arc-zonal-shift:GetManagedResource", "ec2:DescribeAvailabilityZones"];
+
 /// The actions that only `headcount check` needs.
 pub const CHECK_ACTIONS: [&str; 3] =
     ["autoscaling:DescribeInstanceRefreshes", "autoscaling:DescribePolicies", "autoscaling:DescribeScheduledActions"];
@@ -34,7 +37,7 @@ pub const PRICE_ACTIONS: [&str; 2] = ["ec2:DescribeSpotPriceHistory", "pricing:G
 /// The names of all calls, in the order of the actions.
 pub(in crate::clouds::aws) fn call_names() -> impl Iterator<Item = &'static str> {
     let writes = WRITE_ACTIONS.into_iter().chain(LAUNCH_ACTIONS);
-    let actions = READ_ACTIONS.into_iter().chain(writes).chain(CHECK_ACTIONS).chain(PRICE_ACTIONS);
+    let actions = READ_ACTIONS.into_iter().chain(writes).chain(ZONE_ACTIONS).chain(CHECK_ACTIONS).chain(PRICE_ACTIONS);
     actions.map(|action| action.rsplit(':').next().unwrap_or(action))
 }
 
@@ -66,9 +69,10 @@ mod tests {
         assert_eq!(allowed(&policy, "HeadcountScales"), WRITE_ACTIONS);
         assert_eq!(allowed(&policy, "HeadcountLaunches"), LAUNCH_ACTIONS);
         assert_eq!(allowed(&policy, "HeadcountLaunchesFleets"), FLEET_ACTIONS);
+        assert_eq!(allowed(&policy, "HeadcountSeesZonalShifts"), ZONE_ACTIONS);
         assert_eq!(allowed(&policy, "HeadcountChecks"), CHECK_ACTIONS);
         assert_eq!(allowed(&policy, "HeadcountPrices"), PRICE_ACTIONS);
-        assert_eq!(policy["Statement"].as_array().map(Vec::len), Some(6));
+        assert_eq!(policy["Statement"].as_array().map(Vec::len), Some(7));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The calls to EC2.
 
+use std::collections::HashMap;
 use std::time::SystemTime;
 
 use async_trait::async_trait;
@@ -69,6 +70,9 @@ pub(in crate::clouds::aws) trait Ec2Api: Send + Sync {
         requirements: &InstanceRequirementsRequest,
         token: Option<String>,
     ) -> Result<GetInstanceTypesFromInstanceRequirementsOutput, CloudError>;
+
+    /// The names of the region's zones by their IDs.
+    async fn zone_names(&self) -> Result<HashMap<String, String>, CloudError>;
 
     /// One page of the spot prices of Linux that are valid at a time.
     async fn describe_spot_price_history(
@@ -149,6 +153,13 @@ impl Ec2Api for Ec2 {
         let call = call.instance_requirements(requirements.clone()).set_next_token(token);
         let sent = call.send().await;
         sent.map_err(|error| cloud_error("GetInstanceTypesFromInstanceRequirements", "requirements", error))
+    }
+
+    async fn zone_names(&self) -> Result<HashMap<String, String>, CloudError> {
+        let sent = self.reads.describe_availability_zones().send().await;
+        let output = sent.map_err(|error| cloud_error("DescribeAvailabilityZones", "all", error))?;
+        let zones = output.availability_zones.unwrap_or_default().into_iter();
+        Ok(zones.filter_map(|zone| Some((zone.zone_id?, zone.zone_name?))).collect())
     }
 
     async fn describe_spot_price_history(

@@ -5,15 +5,19 @@ mod auto_scaling;
 mod ec2;
 mod eks;
 mod pricing;
+mod zonal_shift;
 
 pub(super) use actions::call_names;
-pub use actions::{CHECK_ACTIONS, FLEET_ACTIONS, LAUNCH_ACTIONS, PRICE_ACTIONS, READ_ACTIONS, WRITE_ACTIONS};
+pub use actions::{
+    CHECK_ACTIONS, FLEET_ACTIONS, LAUNCH_ACTIONS, PRICE_ACTIONS, READ_ACTIONS, WRITE_ACTIONS, ZONE_ACTIONS,
+};
 #[cfg(test)]
 pub(super) use auto_scaling::GroupsPage;
 pub(in crate::clouds::aws) use auto_scaling::{AutoScaling, AutoScalingApi, GroupQuery};
 pub(in crate::clouds::aws) use ec2::{Ec2, Ec2Api, TemplateKey};
 pub(in crate::clouds::aws) use eks::{Eks, EksApi};
 pub(in crate::clouds::aws) use pricing::{Hardware, Pricing, PricingApi};
+pub(in crate::clouds::aws) use zonal_shift::{ZonalShift, ZonalShiftApi};
 
 /// The most group names in one DescribeAutoScalingGroups, the most records of its pages, the most instance types in one
 /// DescribeInstanceTypes, and the most instances in one TerminateInstanceInAutoScalingGroup.

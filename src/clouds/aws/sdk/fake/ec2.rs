@@ -93,6 +93,11 @@ impl Ec2Api for Fake {
         })
     }
 
+    async fn zone_names(&self) -> Result<HashMap<String, String>, CloudError> {
+        let named = |letter: &str, number: u8| (format!("use1-az{number}"), format!("us-east-1{letter}"));
+        self.call("DescribeAvailabilityZones", "", |_| [named("a", 4), named("b", 6), named("c", 1)].into())
+    }
+
     async fn describe_spot_price_history(
         &self,
         _at: SystemTime,

@@ -28,7 +28,9 @@ use aws_sdk_ec2::types::{
 use aws_sdk_eks::types::Nodegroup;
 use aws_sdk_pricing::operation::get_products::GetProductsOutput;
 
-use super::api::{AutoScalingApi, Ec2Api, EksApi, GroupQuery, GroupsPage, Hardware, PricingApi, TemplateKey};
+use super::api::{
+    AutoScalingApi, Ec2Api, EksApi, GroupQuery, GroupsPage, Hardware, PricingApi, TemplateKey, ZonalShiftApi,
+};
 use super::errors::{FailedCall, classify};
 use super::identity::StsApi;
 use crate::cloud::{CloudError, PriceExtent};
@@ -49,6 +51,8 @@ pub(in crate::clouds::aws) struct State {
     pub(in crate::clouds::aws) scheduled: Vec<ScheduledUpdateGroupAction>,
     /// The latest instance refresh, by group.
     pub(in crate::clouds::aws) refreshes: HashMap<String, InstanceRefresh>,
+    /// The IDs of the zones that zonal shifts move a group away from, by its ARN.
+    pub(in crate::clouds::aws) shifted: HashMap<String, Vec<String>>,
     /// What LaunchInstances returns.
     pub(in crate::clouds::aws) launched: Option<LaunchInstancesOutput>,
     /// Instance types EC2 knows.
@@ -149,6 +153,13 @@ impl EksApi for Fake {
     async fn describe_nodegroup(&self, cluster: &str, nodegroup: &str) -> Result<Option<Nodegroup>, CloudError> {
         let key = format!("{cluster}/{nodegroup}");
         self.call("DescribeNodegroup", &key, |state| state.nodegroups.get(&key).cloned())
+    }
+}
+
+#[async_trait]
+impl ZonalShiftApi for Fake {
+    async fn shifted_zones(&self, arn: &str) -> Result<Vec<String>, CloudError> {
+        self.call("GetManagedResource", arn, |state| state.shifted.get(arn).cloned().unwrap_or_default())
     }
 }
 
