@@ -121,7 +121,7 @@ impl Laws {
         self.read = (capacity.foreign.min(list.foreign), !is_fresh);
         self.highest = self.highest.max(capacity.desired);
         let is_seen = self.ours > 0 && is_fresh && is_whole && list.listed() == list.live();
-        self.seen_since = self.seen_since.or(is_seen.then_some(now));
+        self.seen_since = self.seen_since.or_else(|| is_seen.then_some(now));
         if self.seen_since.is_some() && !is_fresh {
             // The machine believes the last read. The next one that does not lag shows it again.
             (self.seen_since, self.excuse) = (None, Some(Assume::ReadLags));
