@@ -121,7 +121,7 @@ async fn a_write_of_a_killed_run_that_takes_effect_later_is_undone() {
         () = killed.notified() => {}
         _ = bench.run(&*cloud, &mut witness) => panic!("it was not killed"),
     }
-    let mut witness = Witness { stop: Some((2, Arc::default())), ..Witness::default() };
+    let mut witness = Witness { stop: Some((1, Arc::default())), ..Witness::default() };
     let outcome = bench.run(&*cloud, &mut witness).await;
     assert!(outcome.report.is_stopped);
     tokio::time::sleep(Duration::from_secs(120)).await;
