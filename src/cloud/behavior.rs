@@ -1,4 +1,5 @@
-//! What a node group was seen to do, in figures. `headcount verify` measures it, and the simulated cloud can do the same.
+//! What a node group was seen to do, in figures. `headcount verify` measures it, and the simulated cloud can do the
+//! same.
 
 use serde::{Deserialize, Serialize};
 

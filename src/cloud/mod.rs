@@ -196,10 +196,11 @@ pub trait WritableCloud: Cloud {
     /// group is still as in `basis`. Sends exactly one write.
     async fn set_capacity(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError>;
 
-    /// Launches instances and returns what became of them. Only for groups that [`GroupReading::launch`] permits it for.
+    /// Launches instances and returns what became of them. Only for groups that [`GroupReading::launch`] permits it
+    /// for.
     ///
-    /// If the outcome is unknown ([`CloudError::outcome_unknown`]), the caller repeats it with the same token. Any other
-    /// error means that nothing was launched.
+    /// If the outcome is unknown ([`CloudError::outcome_unknown`]), the caller repeats it with the same token. Any
+    /// other error means that nothing was launched.
     async fn launch(&self, basis: &GroupReading, _launch: &LaunchRequest) -> Result<LaunchResult, CloudError> {
         Err(CloudError::unsupported("launch", basis.name.as_str(), "this cloud has no such call"))
     }

@@ -23,8 +23,8 @@ pub(crate) const POLL_EVERY: Duration = Duration::from_secs(3);
 /// An operation is polled at this interval while the response to its caller may wait for it (`HOLD_MAX`), and never
 /// more often.
 pub(crate) const POLL_MIN: Duration = Duration::from_secs(1);
-/// A scale-up is polled this long after it was accepted, and after half of its time so far: what fails at once is listed
-/// within 3 s.
+/// A scale-up is polled this long after it was accepted, and after half of its time so far: what fails at once is
+/// listed within 3 s.
 pub(crate) const POLL_LAUNCH_MIN: Duration = Duration::from_millis(2_500);
 /// ... and at this interval in the end: as often as CA looks, by default.
 pub(crate) const POLL_LAUNCH_MAX: Duration = Duration::from_secs(10);

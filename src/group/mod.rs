@@ -228,8 +228,8 @@ impl Group {
         }
     }
 
-    /// Takes what happened, decides, and returns what is to be done, in this order. `at` is the same moment as `now` by the cloud's
-    /// clock, which stamps its launch activities.
+    /// Takes what happened, decides, and returns what is to be done, in this order. `at` is the same moment as `now`
+    /// by the cloud's clock, which stamps its launch activities.
     pub(crate) fn step(&mut self, now: Time, at: SystemTime, event: Event) -> Vec<Effect> {
         self.now = self.now.max(now);
         self.cloud_time = at;

@@ -153,8 +153,8 @@ pub(crate) fn replacing(reading: &GroupReading) -> Option<Replacing> {
     }
 }
 
-/// By how much the capacity is to be raised before instances are deleted that others replace; 0 if the maximum leaves no
-/// room for that: then it is raised after the deletion.
+/// By how much the capacity is to be raised before instances are deleted that others replace; 0 if the maximum leaves
+/// no room for that: then it is raised after the deletion.
 pub(crate) fn raised_first(state: &GroupState, replaced: u32) -> Result<u32, Refusal> {
     match increase(state, replaced, 0) {
         Ok(()) => Ok(replaced),

@@ -1,8 +1,8 @@
 //! Replacing instances that never became nodes, in a group at its minimum whose cloud launches nothing by itself.
 //!
-//! The capacity is raised first, and the instances are deleted then. At the maximum, they are deleted first. What is then
-//! owed is part of the target, so that it never falls below the minimum (law 6), and the capacity is raised by it as soon
-//! as the cloud has accepted the deletion. A deletion that fails owes nothing: its instances live.
+//! The capacity is raised first, and the instances are deleted then. At the maximum, they are deleted first. What is
+//! then owed is part of the target, so that it never falls below the minimum (law 6), and the capacity is raised by
+//! it as soon as the cloud has accepted the deletion. A deletion that fails owes nothing: its instances live.
 
 use std::collections::BTreeSet;
 

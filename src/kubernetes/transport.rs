@@ -1,7 +1,8 @@
 //! What carries the requests of `kube::Client`: HTTP/1.1 over rustls, one connection a request.
 //!
 //! Each request reads the address and the credentials again, so a rotated token, certificate or CA counts from the next
-//! request on, and a watch that reconnects needs no new client. Every wait has a time limit here, so nothing above needs one.
+//! request on, and a watch that reconnects needs no new client. Every wait has a time limit here, so nothing above
+//! needs one.
 
 use std::future::Future;
 use std::io;
@@ -94,8 +95,8 @@ impl Transport {
         }))
     }
 
-    /// How many watches of nodes the API server has accepted. `kube`'s watcher reports the failure of a watch, but not that
-    /// the next one was accepted.
+    /// How many watches of nodes the API server has accepted. `kube`'s watcher reports the failure of a watch, but
+    /// not that the next one was accepted.
     pub(super) fn node_watches_accepted(&self) -> u64 {
         self.0.node_watches_accepted.load(Ordering::Relaxed)
     }

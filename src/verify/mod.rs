@@ -1,4 +1,5 @@
-//! `headcount verify`: measures on one node group, which its owner set aside, whether a cloud does as Headcount assumes.
+//! `headcount verify`: measures on one node group, which its owner set aside, whether a cloud does as Headcount
+//! assumes.
 //!
 //! `probe` lists what is assumed, `choice` finds the group, `guard` says which groups may be used and `cost` what that
 //! costs. `run` goes through the stages: each brings the group to a known size, writes, reads, and judges. `subject`

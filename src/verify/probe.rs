@@ -10,7 +10,8 @@ use crate::group::{LATE, LAUNCH_BEGINS, SETTLE, WATCH_EVERY};
 pub enum Origin {
     /// A field of the consistency model ([`Consistency`]), of the same name.
     Model,
-    /// What the exhaustive search assumes not to happen, under the same name (`tests/integration/simulation/README.md`).
+    /// What the exhaustive search assumes not to happen, under the same name
+    /// (`tests/integration/simulation/README.md`).
     Search,
     /// A constant, or what the code of one cloud relies on.
     Code,

@@ -207,11 +207,13 @@ mod tests {
     #[test]
     fn what_a_message_says_stays() {
         for text in [
-            "We currently do not have sufficient m5.large capacity in the Availability Zone you requested (us-east-1a).",
+            "We currently do not have sufficient m5.large capacity in the Availability Zone you requested \
+                (us-east-1a).",
             "You've reached your quota for maximum Fleet Requests for this account",
             "Operation could not be completed as it results in exceeding approved",
             "The requested size for resource is currently not available in location. Please try another size.",
-            "Allocation failed. We do not have sufficient capacity for the requested VM size Standard_D4s_v5 in this region.",
+            "Allocation failed. We do not have sufficient capacity for the requested VM size Standard_D4s_v5 in this \
+                region.",
             "InsufficientInstanceCapacity",
             "Current limit is 100, current usage is 96, additional required is 8 at 2026-11-24T16:00:00Z",
         ] {

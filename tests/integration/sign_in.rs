@@ -1,6 +1,6 @@
-//! Every way to sign in to Azure, with the real server and the real azure_identity: which request a token endpoint gets, and
-//! that its token, and no other, is sent to Azure Resource Manager. Everything runs over TLS, because azure_identity accepts no
-//! other endpoint, and because Headcount sends no token over plain HTTP.
+//! Every way to sign in to Azure, with the real server and the real azure_identity: which request a token endpoint
+//! gets, and that its token, and no other, is sent to Azure Resource Manager. Everything runs over TLS, because
+//! azure_identity accepts no other endpoint, and because Headcount sends no token over plain HTTP.
 
 use std::process::Command;
 use std::sync::Arc;

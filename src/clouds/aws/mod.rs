@@ -1,7 +1,7 @@
 //! AWS Auto Scaling groups, EKS managed node groups among them.
 //!
-//! One `DescribeAutoScalingGroups` returns everything about a group, instances included. So reading one group is one call,
-//! and listing a source is one call per 100 groups. The submodules, each of which may use those before it:
+//! One `DescribeAutoScalingGroups` returns everything about a group, instances included. So reading one group is one
+//! call, and listing a source is one call per 100 groups. The submodules, each of which may use those before it:
 //!
 //! - `sdk` calls AWS and classifies its errors.
 //! - `launch` works out what a group launches.
@@ -166,7 +166,8 @@ impl Cloud for Aws {
     }
 
     fn placeholder(&self, reading: &GroupReading, label: &str) -> ProviderId {
-        // Any zone of the region would do, but it must not depend on the group's zones: the ID must not change with them.
+        // Any zone of the region would do, but it must not depend on the group's zones: the ID must not change with
+        // them.
         ids::provider_id(&format!("{}a", self.region), &format!("i-placeholder-{}-{label}", reading.name))
     }
 

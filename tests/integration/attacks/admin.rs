@@ -73,7 +73,8 @@ fn a_flood_of_metrics_and_pages_takes_little_memory() {
         let _closed_to_make_room = stream.write_all(request.as_bytes());
         stream
     };
-    // On a busy machine, a connection that is new and silent for a while may be closed to make room, or its page refused.
+    // On a busy machine, a connection that is new and silent for a while may be closed to make room, or its page
+    // refused.
     let responds = |path: &str| {
         let (admin, began) = (server.admin(), Instant::now());
         let is_served = || Server::try_probe_at(admin, path).is_some_and(|page| page.starts_with("HTTP/1.1 200"));

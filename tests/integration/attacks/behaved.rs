@@ -9,7 +9,8 @@ use tonic::transport::Channel;
 
 use crate::delivery::{Client, delivered};
 
-/// The timeout of a call. The Cluster Autoscaler's default is 5 s, which a busy machine may need for the attackers alone.
+/// The timeout of a call. The Cluster Autoscaler's default is 5 s, which a busy machine may need for the attackers
+/// alone.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Calls until this time and returns how long each response took. The calls are the Cluster Autoscaler's.

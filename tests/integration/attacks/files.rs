@@ -30,7 +30,8 @@ fn is_refused(what: &str, command: Command, file: &str) {
 fn mk_aws() -> (Aws, ConfigFile) {
     let emulator = Aws::start(Arc::new(Simulated::with_groups(1, [GroupPlan::aws("web").sized(0, 5, 1)])));
     let config = ConfigFile::new(&format!(
-        "refreshInterval: 1s\nsources: [{{name: here, aws: {{region: us-east-1, endpoint: \"{}\", nodeGroups: [\"0:5:web\"]}}}}]\n",
+        "refreshInterval: 1s\nsources: [{{name: here, aws: {{region: us-east-1, endpoint: \"{}\", nodeGroups: \
+            [\"0:5:web\"]}}}}]\n",
         emulator.url()
     ));
     (emulator, config)

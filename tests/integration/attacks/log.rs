@@ -14,7 +14,8 @@ use crate::emulators::setup::Setup;
 use crate::peers::free_address;
 use crate::peers::headcount::{ConfigFile, Server, command, run};
 
-/// What a tag value may hold in both clouds: a forged line, a terminal's escape sequence, and text that reads backwards.
+/// What a tag value may hold in both clouds: a forged line, a terminal's escape sequence, and text that reads
+/// backwards.
 const EVIL: &str = "x\n2026-01-01T00:00:00Z INFO forged\u{9b}31m\u{202e}";
 
 /// A server that writes its stderr there. It logs everything.
@@ -27,7 +28,8 @@ fn serve_into(stderr: Stdio, config: &ConfigFile) -> Child {
 fn mk_config() -> (ConfigFile, Vec<std::net::SocketAddr>) {
     let ports = vec![free_address(), free_address()];
     let text = format!(
-        "grpc: {{listen: \"{}\"}}\nadmin: {{listen: \"{}\"}}\nrefreshInterval: 1s\nsources: [{{name: demo, simulated: {{}}}}]\n",
+        "grpc: {{listen: \"{}\"}}\nadmin: {{listen: \"{}\"}}\nrefreshInterval: 1s\nsources: [{{name: demo, simulated: \
+            {{}}}}]\n",
         ports[0], ports[1]
     );
     (ConfigFile::new(&text), ports)

@@ -50,8 +50,8 @@ async fn answer_listings(setup: &Setup<Aws>, body: String) {
     .await;
 }
 
-/// A server for each of these, and at the same time. Every listing of its cloud gets `defective` of its own response for
-/// a while, then `holds` is checked.
+/// A server for each of these, and at the same time. Every listing of its cloud gets `defective` of its own response
+/// for a while, then `holds` is checked.
 async fn each_listed_as<T>(
     cases: impl IntoIterator<Item = T>,
     defective: impl Fn(&T, &str) -> String,
@@ -150,7 +150,8 @@ async fn a_response_without_an_end_holds_little_memory() {
     let endless = "<DescribeAutoScalingGroupsResponse>".to_owned() + &"<x>".repeat(24 << 20);
     aws.script("POST", "Action=DescribeAutoScalingGroups", 3, HttpResponse::xml(200, endless));
     let config = ConfigFile::new(&format!(
-        "refreshInterval: 1s\nsources: [{{name: here, aws: {{region: us-east-1, endpoint: \"{}\", nodeGroups: [\"0:5:web\"]}}}}]\n",
+        "refreshInterval: 1s\nsources: [{{name: here, aws: {{region: us-east-1, endpoint: \"{}\", nodeGroups: \
+            [\"0:5:web\"]}}}}]\n",
         aws.url()
     ));
     let server = Server::with_config(&config);

@@ -69,7 +69,8 @@ fn in_a_form(byte: u8) -> String {
 async fn aws_flow(flow: &str, variables: &[(&str, &str)], source: &str, secrets: &[&str]) {
     let emulator = Aws::start(Arc::new(Simulated::with_groups(1, [GroupPlan::aws("web").sized(0, 5, 1)])));
     let config = ConfigFile::new(&format!(
-        "refreshInterval: 1s\nsources: [{{name: here, aws: {{region: us-east-1, nodeGroups: [\"0:5:web\"]{source}}}}}]\n"
+        "refreshInterval: 1s\nsources: [{{name: here, aws: {{region: us-east-1, nodeGroups: \
+            [\"0:5:web\"]{source}}}}}]\n"
     ));
     let config = config.beside("token", TOKEN).beside("credentials", &shared_credentials());
     let (url, token, credentials) = (emulator.url(), config.path_of("token"), config.path_of("credentials"));

@@ -47,12 +47,14 @@ async fn all_types_of_a_region_are_written_and_read_again_with_the_same_figures(
     holds(
         &found,
         "g4dn.xlarge",
-        "{cpu: 4, nominalMemory: 16Gi, arch: amd64, pods: 29, nvidia.com/gpu: 1, vpc.amazonaws.com/PrivateIPv4Address: 9}",
+        "{cpu: 4, nominalMemory: 16Gi, arch: amd64, pods: 29, nvidia.com/gpu: 1, \
+            vpc.amazonaws.com/PrivateIPv4Address: 9}",
     );
     holds(
         &found,
         "p4d.24xlarge",
-        "{cpu: 96, nominalMemory: 1152Gi, arch: amd64, pods: 737, nvidia.com/gpu: 8, vpc.amazonaws.com/PrivateIPv4Address: 49}",
+        "{cpu: 96, nominalMemory: 1152Gi, arch: amd64, pods: 737, nvidia.com/gpu: 8, \
+            vpc.amazonaws.com/PrivateIPv4Address: 49}",
     );
 }
 

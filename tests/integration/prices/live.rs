@@ -38,7 +38,8 @@ async fn price(client: &mut Client, type_name: &str, place: (&str, &str), is_spo
 }
 
 fn denied() -> HttpResponse {
-    let body = serde_json::json!({"__type": "AccessDeniedException", "Message": "not authorized to perform: pricing:GetProducts"});
+    let body = serde_json::json!({"__type": "AccessDeniedException", "Message": "not authorized to perform: \
+        pricing:GetProducts"});
     HttpResponse::json(400, &body).header("x-amzn-errortype", "AccessDeniedException")
 }
 

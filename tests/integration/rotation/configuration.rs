@@ -56,7 +56,8 @@ async fn learning_begins_and_ends_at_sighup_and_a_kubeconfig_that_cannot_be_used
     let settings: String = aws.settings().iter().map(|line| format!("      {line}\n")).collect();
     let text = |learn: &str| {
         format!(
-            "refreshInterval: 1s\n{learn}\nsources:\n  - name: here\n    aws:\n{settings}      nodeGroups: [\"0:10:web\"]\n"
+            "refreshInterval: 1s\n{learn}\nsources:\n  - name: here\n    aws:\n{settings}      nodeGroups: \
+                [\"0:10:web\"]\n"
         )
     };
     let from = |kubeconfig: &str| format!("learn: {{kubernetes: true, kubeconfig: {kubeconfig}}}");

@@ -70,8 +70,8 @@ async fn connect(cloud: &str, settings: &[String]) -> (Box<dyn VerifiableCloud>,
 /// A new user waits no longer for all of it.
 const MINUTES_MAX: f64 = 10.0;
 
-/// Runs all probes. The emulator does as assumed, and its group has its size again at the end. The report of this name is
-/// up to date.
+/// Runs all probes. The emulator does as assumed, and its group has its size again at the end. The report of this
+/// name is up to date.
 async fn run(emulator: &impl Emulator, name: &str) -> Report {
     let (cloud, responses) = connect(emulator.cloud(), &emulator.settings()).await;
     let (report, text) = probe(&*cloud, responses, &Skipping(Arc::clone(emulator.simulated())), GROUP).await;

@@ -34,7 +34,8 @@ impl Groups {
         Ok(Listing { groups, broken, absent })
     }
 
-    /// Reads the same groups, and passes on each page as it arrives. Returns the names of configured groups that do not exist.
+    /// Reads the same groups, and passes on each page as it arrives. Returns the names of configured groups that do
+    /// not exist.
     pub(in crate::clouds::aws) async fn list_pages(
         &self,
         page: &mut (dyn FnMut(Listing) + Send),
@@ -56,8 +57,8 @@ impl Groups {
         Ok(absent)
     }
 
-    /// Describes those groups, page by page, each group once. Returns the names of all, and of configured groups that do not
-    /// exist.
+    /// Describes those groups, page by page, each group once. Returns the names of all, and of configured groups that
+    /// do not exist.
     pub(super) async fn describe_all(
         &self,
         page: &mut (dyn FnMut(Vec<AutoScalingGroup>) + Send),

@@ -1,7 +1,7 @@
 //! Zones that a zonal shift moves a group away from: Auto Scaling launches nothing there until it ends.
 //!
-//! Only groups whose AvailabilityZoneImpairmentPolicy enables zonal shifts are asked for. Both calls are optional: where
-//! they fail, what was known last is used for as long, and without the permissions no zone is withdrawn.
+//! Only groups whose AvailabilityZoneImpairmentPolicy enables zonal shifts are asked for. Both calls are optional:
+//! where they fail, what was known last is used for as long, and without the permissions no zone is withdrawn.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};

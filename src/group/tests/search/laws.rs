@@ -17,8 +17,8 @@ pub(super) enum Assume {
     /// The group changes between a read and the write that was computed on it, and no read shows it before the cloud
     /// acts on it.
     ChangedBetweenReadAndWrite,
-    /// A read that a write was computed on lags, or those after one that showed what the write did, and no other read shows
-    /// that before the cloud acts on it.
+    /// A read that a write was computed on lags, or those after one that showed what the write did, and no other read
+    /// shows that before the cloud acts on it.
     ReadLags,
     /// Another client sets the capacity while a write of ours is to be undone.
     OtherSetsDuringUndo,

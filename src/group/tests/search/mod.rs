@@ -1,7 +1,8 @@
 //! The exhaustive check: the machine that ships, against every order of events in small worlds.
 //!
-//! `cloud.rs` is a small cloud, `world.rs` the machine in it, `actions.rs` what may happen next, `laws.rs` checks what the machine does and publishes
-//! there, and `explore.rs` goes through all choices, breadth first, so that the trace of a violation is a shortest one.
+//! `cloud.rs` is a small cloud, `world.rs` the machine in it, `actions.rs` what may happen next, `laws.rs` checks
+//! what the machine does and publishes there, and `explore.rs` goes through all choices, breadth first, so that the
+//! trace of a violation is a shortest one.
 
 mod actions;
 mod cloud;

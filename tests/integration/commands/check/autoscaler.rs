@@ -36,7 +36,8 @@ async fn the_flags_of_the_autoscaler_are_read_from_the_kubernetes_api_where_it_c
     let flags = ["./cluster-autoscaler", "--cloud-provider=externalgrpc", "--nodes=1:2:web", "--expander=price"];
     api.deploy("kube-system", "proxy", "proxy:1", &["serve"]);
     api.deploy("kube-system", "ca", image, &flags);
-    let learn = "learn: {kubernetes: true, kubeconfig: kubeconfig}\ngroups: [{match: web, options: {scaleDownUnneededTime: 20m}}]";
+    let learn = "learn: {kubernetes: true, kubeconfig: kubeconfig}\ngroups: [{match: web, options: \
+        {scaleDownUnneededTime: 20m}}]";
     let config = config(&emulator, &["0:10:web"], learn).beside("kubeconfig", &api.kubeconfig_text());
     let found = check(&config);
     found.has("ok cluster-autoscaler release 1.35, with the flags of Deployment kube-system/ca", &[]);

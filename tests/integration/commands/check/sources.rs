@@ -31,7 +31,11 @@ async fn missing_permissions_are_named_with_the_policy_that_grants_them() {
     let emulator = aws([plan("web")]);
     emulator.script("POST", "Action=DescribePolicies", 99, denied());
     let found = check(&config(&emulator, &["0:10:web"], ""));
-    found.has("warning here cannot be checked for settings that conflict with the Cluster Autoscaler: denied: DescribePolicies", &[]);
+    found.has(
+        "warning here cannot be checked for settings that conflict with the Cluster Autoscaler: denied: \
+        DescribePolicies",
+        &[],
+    );
     assert_eq!(found.code, Some(0), "serving does not need it");
     emulator.script("POST", "Action=DescribeAutoScalingGroups", 99, denied());
     let found = check(&config(&emulator, &["0:10:web"], ""));

@@ -12,7 +12,8 @@ async fn sticky_readiness() {
     assert_eq!(client.node_groups().await.len(), 1);
     let probe = |path: &str| setup.server().probe(path);
     assert!(probe("/livez?max-age=15m").starts_with("HTTP/1.1 200"));
-    let denied = "<ErrorResponse><Error><Code>AccessDenied</Code><Message>account 123456789012</Message></Error></ErrorResponse>";
+    let denied = "<ErrorResponse><Error><Code>AccessDenied</Code><Message>account \
+        123456789012</Message></Error></ErrorResponse>";
     setup.emulator.script("POST", "DescribeAutoScalingGroups", u32::MAX, HttpResponse::xml(403, denied.to_owned()));
     eventually("the source is denied", || probe("/readyz").contains("source here: denied, not read for")).await;
     eventually("no source is read any more", || probe("/livez?max-age=1s").starts_with("HTTP/1.1 503")).await;

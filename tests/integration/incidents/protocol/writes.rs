@@ -24,7 +24,8 @@ async fn deadline_kept() {
     assert_eq!(code, Code::DeadlineExceeded);
     assert_eq!(
         message,
-        "node group web: the request was not sent to the cloud within the caller's deadline; nothing was done; try again"
+        "node group web: the request was not sent to the cloud within the caller's deadline; nothing was done; try \
+            again"
     );
     setup.emulator.release();
     setup.client.decrease("web", -1).await.expect("the next call is served");
@@ -38,7 +39,8 @@ async fn deadline_kept() {
     assert_eq!(code, Code::Unavailable);
     assert_eq!(
         message,
-        "node group web: the request was sent, but the cloud did not respond within the caller's deadline; the next reads show the outcome"
+        "node group web: the request was sent, but the cloud did not respond within the caller's deadline; the next \
+            reads show the outcome"
     );
     setup.emulator.release();
     setup.client.until("the outcome shows", async |client| client.target("web").await == 5).await;
