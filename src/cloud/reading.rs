@@ -88,10 +88,10 @@ pub struct Zones {
     /// Their names. Empty where no launch can choose one.
     pub names: Vec<String>,
     /// If the cloud launches and terminates instances to spread them evenly: the command that stops it.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_rebalancing: Option<String>,
     /// Those in which the cloud launches nothing at the moment, each with the reason.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub withdrawn: BTreeMap<String, String>,
 }
 
