@@ -115,18 +115,18 @@ fn two_fleets_hold_the_laws_through_every_handover() {
     check(&seeds(SEEDS_OF_TWO), "two processes", |seed| Schedule::from_environment(seed, Processes::Two));
 }
 
-/// HEADCOUNT_WORLD=REPORT runs in the world of that report alone.
+/// HEADCOUNT_WORLD=REPORT runs in the world of that report alone, with HEADCOUNT_SEEDS where that is set.
 #[test]
 fn the_laws_hold_in_the_world_of_each_report() {
-    let worlds = match std::env::var("HEADCOUNT_WORLD") {
+    let (worlds, range) = match std::env::var("HEADCOUNT_WORLD") {
         Ok(path) => {
             let report = Report::read(path.as_ref()).unwrap_or_else(|error| panic!("{path}: {error}"));
-            vec![(path, report)]
+            (vec![(path, report)], seeds(SEEDS_OF_WORLD))
         }
-        Err(_) => reports::all(),
+        Err(_) => (reports::all(), SEEDS_OF_WORLD),
     };
     for world in worlds.into_iter().map(Arc::new) {
         let schedule = |seed| Schedule::from_environment(seed, Processes::One).in_world(&world);
-        check(&seeds(SEEDS_OF_WORLD), &world.0, schedule);
+        check(&range, &world.0, schedule);
     }
 }

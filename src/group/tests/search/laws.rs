@@ -261,8 +261,9 @@ impl Laws {
         // What is being deleted and still counted leaves the capacity again.
         let status = world.group.state().status();
         let going = u8::try_from(status.in_state(InstanceState::Deleting)).expect("small");
-        // A raise may end below the minimum, where a deletion without a response may have lowered the capacity.
-        if (to < world.cloud.min && to <= from) || to > from.max(MAX + going) {
+        // A raise may end below the minimum where a deletion without a response may have lowered the capacity.
+        let may_end_below = to > from && world.group.state().in_flight().has_unsettled();
+        if (to < world.cloud.min && !may_end_below) || to > from.max(MAX + going) {
             return broken(format!("law 6: the capacity is to be set to {to}"));
         }
         if let Some((sent, lost, false)) = self.lost.filter(|_| !world.cloud.kind.is_guarded())
