@@ -94,6 +94,8 @@ codes! {
     CA_OPTIONS = 507, "The Cluster Autoscaler gets the options of node groups";
     /// An option that CA misreads.
     ZERO_OR_MAX = 508, "No option keeps the Cluster Autoscaler from scaling node groups down";
+    /// New instances that are listed at once.
+    NEW_INSTANCES = 509, "The Cluster Autoscaler backs off node groups whose instances never register";
 }
 
 impl Code {

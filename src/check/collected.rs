@@ -46,6 +46,8 @@ pub(super) struct Collected {
     pub(super) zero_or_max_groups: Vec<String>,
     /// Whether that option is sent.
     pub(super) is_zero_or_max_sent: bool,
+    /// Whether new instances are listed at once.
+    pub(super) are_new_listed_at_once: bool,
     /// What is known about prices.
     pub(super) prices: CollectedPrices,
     /// A webhook that did not run, and what to do.
@@ -124,6 +126,7 @@ pub(super) async fn collect(input: &CheckInput<'_>) -> Collected {
         groups_with_options: groups_with(input, &sources, |options| !options.is_empty()),
         zero_or_max_groups: groups_with(input, &sources, |options| options.zero_or_max_node_scaling == Some(true)),
         is_zero_or_max_sent: input.is_zero_or_max_sent,
+        are_new_listed_at_once: input.are_new_listed_at_once,
         are_options_sent_since_135: input.are_options_sent_since_135,
         prices: CollectedPrices::collect(input, &sources).await,
         webhook: pod_identity::webhook(input).or_else(|| pod_identity::no_identity(input, &sources)),

@@ -48,6 +48,8 @@ pub struct CheckInput<'a> {
     pub are_options_sent_since_135: bool,
     /// Whether the option `zeroOrMaxNodeScaling` is sent.
     pub is_zero_or_max_sent: bool,
+    /// Whether new instances are listed at once.
+    pub are_new_listed_at_once: bool,
     /// What is known about the Cluster Autoscaler.
     pub autoscaler: &'a Autoscaler,
     /// What nodes cost.

@@ -216,6 +216,7 @@ impl Prepared {
             kubernetes: self.kubernetes.as_ref().map(|found| found.as_deref().map_err(String::as_str)),
             are_options_sent_since_135: config.grpc.options_since_135 == SendPolicy::Send,
             is_zero_or_max_sent: config.grpc.zero_or_max_node_scaling == SendPolicy::Send,
+            are_new_listed_at_once: config.grpc.lists_new_at_once,
             autoscaler,
             environment: &|name| std::env::var(name).ok(),
         };

@@ -29,6 +29,8 @@ mod incidents;
 mod installation;
 #[cfg(all(feature = "aws", feature = "azure"))]
 mod learning;
+#[cfg(all(feature = "aws", feature = "azure"))]
+mod new_instances;
 mod operation;
 mod peers;
 mod prices;

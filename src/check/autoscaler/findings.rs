@@ -13,6 +13,9 @@ use crate::grpc::Dialect;
 
 pub(in crate::check) const SUBJECT: &str = "cluster-autoscaler";
 
+/// The first release that takes instances which never register for a successful scale-up, if they are listed at once.
+const SILENT_SUCCESS: (u32, u32) = (1, 36);
+
 /// The Cluster Autoscaler calls every 10 s, in each of its loops. After this long, it is not running or calls another
 /// address.
 const SILENCE_MAX: Duration = Duration::from_secs(5 * 60);
@@ -24,6 +27,7 @@ pub(in crate::check) fn findings(autoscaler: &Autoscaler, collected: &Collected)
     findings.extend(autoscaler.calls.as_ref().map(calls));
     findings.extend(options(autoscaler, collected));
     findings.extend(zero_or_max(collected));
+    findings.extend(new_instances(autoscaler, collected));
     if autoscaler.flags.is_some() {
         findings.push(provider(autoscaler));
         if autoscaler.uses_prices() == Some(true) {
@@ -120,6 +124,28 @@ fn zero_or_max(collected: &Collected) -> Option<Finding> {
         )
     };
     Some(Finding::warning(Code::ZERO_OR_MAX, SUBJECT, what, advice))
+}
+
+/// Instances that are listed at once, although the release may take those that never register for a success. No
+/// release is known to have the fix, so a person has to confirm it.
+fn new_instances(autoscaler: &Autoscaler, collected: &Collected) -> Option<Finding> {
+    let is_unaffected = match autoscaler.version {
+        Some(version) => version < SILENT_SUCCESS,
+        None => matches!(autoscaler.dialect(), Some(Dialect::To128 | Dialect::From129To133 | Dialect::V134)),
+    };
+    if is_unaffected || !collected.are_new_listed_at_once {
+        return None;
+    }
+    let release = match autoscaler.version {
+        Some((major, minor)) => format!("its release is {major}.{minor}"),
+        None => "its release is not known".to_owned(),
+    };
+    let what = format!(
+        "is shown new instances at once (grpc.newInstances: list), and {release}: from 1.36 on, it never backs off a \
+         group whose instances never register, unless it has the fix of kubernetes-sigs/cluster-autoscaler#157"
+    );
+    let advice = "make sure that it has the fix, or remove grpc.newInstances from headcount.yaml and restart Headcount";
+    Some(Finding::warning(Code::NEW_INSTANCES, SUBJECT, what, advice))
 }
 
 fn provider(autoscaler: &Autoscaler) -> Finding {

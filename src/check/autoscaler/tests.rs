@@ -104,6 +104,26 @@ fn options_that_the_release_would_misread_are_a_warning() {
 }
 
 #[test]
+fn new_instances_that_are_listed_at_once_need_a_release_with_the_fix() {
+    let found = |autoscaler: Autoscaler, are_new_listed_at_once| {
+        let found = lines(&autoscaler, Collected { are_new_listed_at_once, ..Collected::default() });
+        found.into_iter().filter(|line| line.contains("HC509")).collect::<Vec<_>>()
+    };
+    let release = |minor| Autoscaler { version: Some((1, minor)), ..Autoscaler::default() };
+    let seen = |dialect| {
+        let calls = Calls { dialect: Some(dialect), ..Calls::default() };
+        Autoscaler { calls: Some(calls), ..Autoscaler::default() }
+    };
+    has(&found(Autoscaler::default(), true), "warning HC509", "its release is not known");
+    has(&found(release(37), true), "warning HC509", "its release is 1.37");
+    has(&found(seen(Dialect::From135), true), "warning HC509", "its release is not known");
+    for unaffected in [release(35), seen(Dialect::V134)] {
+        assert!(found(unaffected, true).is_empty());
+    }
+    assert!(found(Autoscaler::default(), false).is_empty(), "they are not listed at once");
+}
+
+#[test]
 fn flags_decide_how_long_a_group_is_backed_off() {
     let minutes = |minutes: u64| Duration::from_secs(60 * minutes);
     assert_eq!(Autoscaler::default().backoff(), (minutes(5), minutes(30)));

@@ -71,6 +71,23 @@ async fn a_running_server_shows_the_last_call_and_the_release_of_the_autoscaler(
 }
 
 #[tokio::test]
+async fn new_instances_are_listed_at_once_only_for_a_release_that_somebody_has_confirmed() {
+    let emulator = aws([plan("web")]);
+    let found = |settings: &str, more: &[&str]| {
+        let config = config(&emulator, &["0:10:web"], settings);
+        texts(&run(&[&["check", "--config", &config.path()], more].concat())).0
+    };
+    let unconfirmed = found("grpc: {newInstances: list}", &[]);
+    let line = unconfirmed.lines().find(|line| line.contains("HC509")).expect(&unconfirmed);
+    assert!(line.starts_with("warning") && line.contains("its release is not known"), "{line}");
+    assert!(line.contains("cluster-autoscaler#157") && line.contains("remove grpc.newInstances"), "{line}");
+    assert!(found("grpc: {newInstances: list}", &["--ca-version", "1.37"]).contains("its release is 1.37"));
+    for unaffected in [found("grpc: {newInstances: list}", &["--ca-version", "1.34"]), found("", &[])] {
+        assert!(!unaffected.contains("HC509"), "{unaffected}");
+    }
+}
+
+#[tokio::test]
 async fn estimated_prices_are_a_warning_where_the_autoscaler_uses_prices() {
     let emulator = aws([plan("web").instance_types(&["m5.large"]), plan("odd").instance_types(&["own.huge"])]);
     let manifest = |expander: &str| {
