@@ -2,9 +2,9 @@
 
 use super::{aws, check, plan};
 use crate::commands::{config, texts};
-use crate::emulators::Emulator;
 use crate::emulators::aws::error;
 use crate::emulators::kubernetes::ApiServer;
+use crate::emulators::{Emulator, HttpResponse};
 use crate::peers::headcount::{ConfigFile, command};
 use crate::peers::moto::Moto;
 
@@ -41,6 +41,27 @@ async fn missing_permissions_are_named_with_the_policy_that_grants_them() {
     let found = check(&config(&emulator, &["0:10:web"], ""));
     found.has("error here cannot be read: denied: ", &["check the credentials", "deploy/aws-iam-policy.json"]);
     assert_eq!(found.code, Some(1));
+}
+
+#[tokio::test]
+async fn what_is_lost_without_the_permission_to_see_zonal_shifts_is_named() {
+    let emulator = aws([plan("web"), plan("calm")]);
+    let found = || check(&config(&emulator, &["0:10:web", "0:10:calm"], ""));
+    let denied = HttpResponse::json(403, &serde_json::json!({"message": "User is not authorized to perform this"}));
+    let denied = denied.header("x-amzn-errortype", "AccessDeniedException");
+    emulator.script("GET", "/managedresources/", 99, denied);
+    found().has_no("error");
+    assert!(emulator.requests_with("GET", "/managedresources/").is_empty(), "no group needs the call");
+    emulator.group_details("web", |details| details.shifted = Some(Vec::new()));
+    let without = found();
+    without.has(
+        "error here a call that `headcount serve` makes is not permitted: denied: GetManagedResource",
+        &["a zone that a zonal shift moves groups away from shows in failed launches alone", "aws-iam-policy.json"],
+    );
+    without.has("ok web", &[]);
+    assert_eq!(without.code, Some(1));
+    without
+        .has_no("error here a call that `headcount serve` makes is not permitted: denied: DescribeAvailabilityZones");
 }
 
 #[tokio::test]
