@@ -44,7 +44,10 @@ impl Azure {
         Some(AdverseSetting {
             group,
             kind: AdverseKind::Resizes,
-            effect: format!("its size is also set by the autoscale setting {name}"),
+            effect: format!(
+                "its size is also set by the autoscale setting {name}; the Cluster Autoscaler sees targets that it did \
+                 not set, and Azure chooses the VMs to delete"
+            ),
             advice: format!(
                 "switch it off: az monitor autoscale update --resource-group {} --name {} --enabled false",
                 shell_word(&self.settings.resource_group),
@@ -94,8 +97,8 @@ fn scaled_by_aks(group: &GroupName, cluster: &AksCluster, pool: &str) -> Adverse
         group: group.clone(),
         kind: AdverseKind::Resizes,
         effect: format!(
-            "its size is also set by the autoscaler of AKS (enableAutoScaling of node pool {pool}): two autoscalers \
-             add and remove its nodes"
+            "its size is also set by the autoscaler of AKS (enableAutoScaling of node pool {pool}); the Cluster \
+             Autoscaler sees targets that it did not set, and nodes go that it did not name"
         ),
         advice: format!(
             "switch it off: az aks nodepool update --resource-group {} --cluster-name {} --name {} \

@@ -147,7 +147,8 @@ fn refreshed(name: &str, refresh: &InstanceRefresh) -> Option<AdverseSetting> {
         group: name.into(),
         kind: AdverseKind::Resizes,
         effect: format!(
-            "an instance refresh is under way ({}, {} % done): it replaces instances without draining their nodes",
+            "an instance refresh is under way ({}, {} % done): it replaces instances without draining their nodes, and \
+             the Cluster Autoscaler sees nodes go that it did not name",
             status.as_str(),
             refresh.percentage_complete().unwrap_or_default()
         ),
@@ -162,7 +163,11 @@ fn scaled_by(name: &str, policies: &[String]) -> AdverseSetting {
     AdverseSetting {
         group: name.into(),
         kind: AdverseKind::Resizes,
-        effect: format!("its size is also set by scaling policies: {}", policies.join(", ")),
+        effect: format!(
+            "its size is also set by scaling policies: {}; the Cluster Autoscaler sees targets that it did not set, and \
+             AWS chooses the instances to terminate",
+            policies.join(", ")
+        ),
         advice: format!(
             "delete them: aws autoscaling delete-policy --auto-scaling-group-name {} --policy-name {}",
             shell_word(name),
@@ -198,7 +203,10 @@ fn rebalanced(name: &str, group: &AutoScalingGroup) -> Option<AdverseSetting> {
     Some(AdverseSetting {
         group: name.into(),
         kind: AdverseKind::Resizes,
-        effect: format!("it spans {zones} zones and terminates instances in use to rebalance them (AZRebalance)"),
+        effect: format!(
+            "it spans {zones} zones and terminates instances in use to rebalance them (AZRebalance): the Cluster \
+             Autoscaler sees nodes go that it did not name"
+        ),
         advice: format!("{stop}, or protect new instances from scale-in"),
     })
 }
@@ -209,7 +217,8 @@ fn replaced_before_interruption(name: &str, group: &AutoScalingGroup) -> Option<
     (group.capacity_rebalance() == Some(true)).then(|| AdverseSetting {
         group: name.into(),
         kind: AdverseKind::Resizes,
-        effect: "replaces Spot instances at risk by itself (capacity rebalancing) and exceeds its size meanwhile"
+        effect: "replaces Spot instances at risk by itself (capacity rebalancing): the Cluster Autoscaler sees more \
+                 nodes than its target, then nodes go that it did not name"
             .to_owned(),
         advice: format!(
             "drain such nodes with a termination handler instead: aws autoscaling update-auto-scaling-group \
@@ -226,7 +235,10 @@ fn maintained(name: &str, group: &AutoScalingGroup) -> Option<AdverseSetting> {
     (most > 100 || (0..100).contains(&least)).then(|| AdverseSetting {
         group: name.into(),
         kind: AdverseKind::Resizes,
-        effect: format!("replaces unhealthy and old instances by itself, between {least} % and {most} % of its size"),
+        effect: format!(
+            "replaces unhealthy and old instances by itself, between {least} % and {most} % of its size: the Cluster \
+             Autoscaler sees nodes go that it did not name, and more or fewer than its target meanwhile"
+        ),
         advice: format!(
             "Headcount lists the surplus, and it does no harm; to end it: aws autoscaling update-auto-scaling-group \
              --auto-scaling-group-name {} --instance-maintenance-policy \

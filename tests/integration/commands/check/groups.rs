@@ -35,17 +35,18 @@ async fn settings_that_conflict_with_the_autoscaler_are_warnings_with_advice() {
     });
     let groups = ["0:10:spread", "0:10:stuck", "0:10:weighted", "0:10:scaled", "1:5:bounds", "0:1:gone"];
     let found = check(&config(&emulator, &groups, "learn: {configMap: mine}"));
-    found.has("warning spread it spans 2 zones", &["(AZRebalance) — aws autoscaling suspend-processes"]);
+    let seen = "the Cluster Autoscaler sees";
+    found.has("warning spread it spans 2 zones", &["(AZRebalance)", seen, "— aws autoscaling suspend-processes"]);
     found.has("warning spread cannot shrink: the group's Terminate process is suspended", &["resume-processes"]);
     found.has("warning stuck cannot grow: the group's Launch process is suspended", &["resume-processes"]);
     found.has("warning weighted cannot grow: ", &["different weights", "give its instance types the same weight"]);
     found.has(
-        "warning scaled its size is also set by scaling policies: cpu-50 — delete them",
-        &["--policy-name cpu-50"],
+        "warning scaled its size is also set by scaling policies: cpu-50;",
+        &[seen, "— delete them", "--policy-name cpu-50"],
     );
     found.has(
         "warning scaled an instance refresh is under way (InProgress, 40 % done)",
-        &["cancel-instance-refresh --auto-scaling-group-name scaled"],
+        &[seen, "cancel-instance-refresh --auto-scaling-group-name scaled"],
     );
     found.has("warning bounds configured as 1:5, but the Auto Scaling group has 0:10; 1:5 is used", &[]);
     found.has("warning gone is in the configuration but does not exist — create it, or correct the name", &[]);
@@ -96,7 +97,10 @@ async fn a_scale_set_that_azure_monitor_also_scales_is_a_warning() {
     let emulator = Arm::start(Arc::new(cloud.of_family(Family::Azure)));
     emulator.group_details("pool", |details| details.autoscale = Some("by-cpu".to_owned()));
     let found = check(&config(&emulator, &["0:10:pool", "0:10:calm"], ""));
-    found.has("warning pool its size is also set by the autoscale setting by-cpu — switch it off: az monitor", &[]);
+    found.has(
+        "warning pool its size is also set by the autoscale setting by-cpu;",
+        &["the Cluster Autoscaler sees targets that it did not set", "— switch it off: az monitor"],
+    );
     found.has_no("warning calm");
     found.has("ok calm", &[]);
     assert_eq!(found.code, Some(0));
@@ -260,7 +264,7 @@ async fn what_azure_changes_by_itself_is_found_with_the_command_that_changes_it(
     let aks = "warning HC404 its size is also set by the autoscaler of AKS (enableAutoScaling of node pool np1)";
     let off =
         "az aks nodepool update --resource-group apps --cluster-name prod --name np1 --disable-cluster-autoscaler";
-    assert!(lines.iter().any(|line| line.starts_with(aks) && line.contains(off)), "{lines:#?}");
+    assert_finding(&lines, aks, off);
     assert_eq!(lines_about("calm", &config).len(), 1, "the template alone");
     let restarted = lines_about("restarted", &config);
     assert_finding(
