@@ -5,9 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use headcount::clouds::simulated::Group;
-
 use super::BINARIES;
+use super::in_tree_provider::InTreeProvider;
 use super::process::Process;
 use crate::emulators::Emulator;
 use crate::peers::free_address;
@@ -22,29 +21,14 @@ const QUICK: [&str; 5] = [
     "--max-node-provision-time=25s",
 ];
 
-type Environment = Vec<(&'static str, &'static str)>;
+type Environment = Vec<(&'static str, String)>;
 
 /// The provider that an autoscaler uses.
 struct Provider<'a> {
-    program: &'static str,
+    program: &'a str,
     name: &'static str,
     cloud_config: &'a str,
     environment: Environment,
-}
-
-/// How the in-tree provider for AWS is configured for another endpoint.
-pub(super) fn in_tree_aws(url: &str) -> (String, Environment) {
-    let service = |name: &str| {
-        format!("[ServiceOverride \"{name}\"]\nService={name}\nRegion=us-east-1\nURL={url}\nSigningRegion=us-east-1\n")
-    };
-    let services = ["autoscaling", "ec2", "eks"].map(service).concat();
-    let environment = vec![
-        ("AWS_ACCESS_KEY_ID", "test"),
-        ("AWS_SECRET_ACCESS_KEY", "test"),
-        ("AWS_REGION", "us-east-1"),
-        ("AWS_EC2_METADATA_DISABLED", "true"),
-    ];
-    (format!("[Global]\nZone=us-east-1a\n{services}"), environment)
 }
 
 /// Whether the autoscaler under test, if there is one, knows a flag.
@@ -76,7 +60,7 @@ impl Autoscaler {
         Self::with(name, binaries, folder, provider, flags)
     }
 
-    /// Starts one with its own provider for AWS, for all groups of an emulator, within their own bounds.
+    /// Starts one with its own provider, for all groups of an emulator, within their own bounds.
     pub(super) fn in_tree(
         name: &str,
         binaries: &Path,
@@ -84,13 +68,10 @@ impl Autoscaler {
         emulator: &impl Emulator,
         flags: &[&str],
     ) -> Self {
-        let groups: Vec<String> = emulator.simulated().world(|world, _| {
-            let spec = |group: &Group| format!("--nodes={}:{}:{}", group.plan().min, group.plan().max, group.name());
-            world.groups().map(spec).collect()
-        });
-        let (cloud_config, environment) = in_tree_aws(&emulator.url());
-        let provider = Provider { program: "in-tree-aws", name: "aws", cloud_config: &cloud_config, environment };
-        let flags: Vec<&str> = flags.iter().copied().chain(groups.iter().map(String::as_str)).collect();
+        let InTreeProvider { cloud_config, environment, nodes } = InTreeProvider::over(emulator, folder);
+        let program = format!("in-tree-{}", emulator.cloud());
+        let provider = Provider { program: &program, name: emulator.cloud(), cloud_config: &cloud_config, environment };
+        let flags: Vec<&str> = flags.iter().copied().chain(nodes.iter().map(String::as_str)).collect();
         Self::with(name, binaries, folder, provider, &flags)
     }
 
@@ -156,6 +137,6 @@ impl Autoscaler {
 
 fn run(name: &str, program: &Path, folder: &Path, flags: &[String], environment: &Environment) -> Process {
     let mut command = Command::new(program);
-    command.args(flags).envs(environment.iter().copied());
+    command.args(flags).envs(environment.iter().map(|(name, value)| (name, value)));
     Process::start(name, folder, &mut command)
 }

@@ -80,8 +80,8 @@ impl<E: Emulator> Fixture<E> {
         }
         let autoscaler = if scenario.in_tree {
             setup.kill();
-            let (name, flags): (_, Vec<&str>) = ("in-tree-aws", flags.iter().map(String::as_str).collect());
-            Autoscaler::in_tree(name, &binaries, folder.path(), &setup.emulator, &flags)
+            let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+            Autoscaler::in_tree("in-tree", &binaries, folder.path(), &setup.emulator, &flags)
         } else {
             start_autoscaler("cluster-autoscaler", &binaries, folder.path(), &cloud_config, &flags)
         };

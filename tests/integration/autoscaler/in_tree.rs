@@ -1,10 +1,14 @@
-//! What the autoscaler's own provider for AWS makes of what Headcount can do.
+//! What the autoscaler's own providers make of what Headcount can do.
+
+use std::time::Instant;
 
 use super::devices::{create_claiming_pod, published};
 use super::fixture::Fixture;
 use super::scenario::Scenario;
+use super::scenarios::failures::{by_priority, capacities_asked_for, prefer, with_a_quota_for_three};
 use super::scenarios::zones::{ZONES, create_pod_with_volume, over_zones};
 use super::scenarios::{ONE_PER_NODE, aws, scaling_group};
+use crate::emulators::certificate_authority::CertificateAuthority;
 
 /// The in-tree provider has no devices in its templates, so a pod that claims one does not start from zero. It does
 /// on a node that was added for another pod.
@@ -34,4 +38,24 @@ async fn aws_in_tree_does_not_grow_in_the_zone_of_a_volume() {
     fixture.until("the pod is refused in three loops", async |fixture| refusals(fixture) >= 3).await;
     assert_eq!((fixture.capacity("web"), fixture.scheduled().await), (0, 0));
     fixture.finish(&["node is not present in aws"]);
+}
+
+/// The in-tree provider reads no quotas. It asks for ten nodes where a quota leaves room for three, Azure refuses all of
+/// them, and the other group gets all pods. Its cache lags, so nodes get the default time to show up.
+#[tokio::test(flavor = "multi_thread")]
+async fn azure_in_tree_leaves_a_quota_unused_after_a_launch_that_fails() {
+    let name = "azure_in_tree_leaves_a_quota_unused_after_a_launch_that_fails";
+    let emulator = with_a_quota_for_three().with_secure_port(&CertificateAuthority::new());
+    let scenario = by_priority(name).flags(&["--max-node-provision-time=15m"]).in_tree();
+    let Some(fixture) = Fixture::start(scenario, emulator).await else { return };
+    prefer(&fixture, ["web", "other"]).await;
+    let began = Instant::now();
+    fixture.create_pods(10, ONE_PER_NODE).await;
+    fixture.until("ten pods have nodes", async |fixture| fixture.scheduled().await == 10).await;
+    println!("ten pods have nodes after {:?}; other: {}", began.elapsed(), fixture.capacity("other"));
+    let asked = capacities_asked_for(&fixture.setup.emulator, "web");
+    println!("capacities asked for: {asked:?}");
+    assert!(!asked.is_empty() && asked.iter().all(|write| *write == (10, Some(409))), "{asked:?}");
+    assert_eq!(fixture.capacity("web"), 0);
+    fixture.finish(&["web"]);
 }

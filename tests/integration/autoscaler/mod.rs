@@ -15,6 +15,7 @@ mod endpoint;
 mod fixture;
 mod folder;
 mod in_tree;
+mod in_tree_provider;
 mod laptop;
 mod latency;
 mod nodes;

@@ -26,7 +26,7 @@ pub(super) struct Scenario {
     /// The devices that a driver publishes for each node of a group: the group, and `spec` of the ResourceSlice
     /// without the node.
     pub(super) published: Option<(&'static str, Value)>,
-    /// Whether the autoscaler's own provider for AWS takes Headcount's place.
+    /// Whether the autoscaler's own provider takes Headcount's place.
     pub(super) in_tree: bool,
     /// How long nodes take to show their devices (GPUs).
     pub(super) devices_after: Duration,
@@ -108,7 +108,7 @@ impl Scenario {
         self
     }
 
-    /// With the autoscaler's own provider for AWS instead of Headcount.
+    /// With the autoscaler's own provider instead of Headcount.
     pub(super) fn in_tree(mut self) -> Self {
         self.in_tree = true;
         self

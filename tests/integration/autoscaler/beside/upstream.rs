@@ -5,16 +5,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use headcount::clouds::simulated::{GroupPlan, RESOURCE_GROUP, SUBSCRIPTION, Simulated};
-use serde_json::json;
+use headcount::clouds::simulated::{GroupPlan, Simulated};
 
-use super::super::client::in_tree_aws;
+use super::super::in_tree_provider::InTreeProvider;
 use super::super::process::Process;
 use super::UPSTREAM;
+use crate::emulators::Emulator;
 use crate::emulators::arm::Arm;
 use crate::emulators::aws::Aws;
 use crate::emulators::certificate_authority::CertificateAuthority;
-use crate::emulators::{Emulator, HttpResponse};
 use crate::peers::free_address;
 
 /// A running server of upstream's.
@@ -81,16 +80,9 @@ impl Upstream {
         let mut command = Command::new(servers.join(format!("upstream-{cloud}")));
         command.env_clear().args(["--v=2", &format!("--address={address}"), &format!("--cloud-provider={cloud}")]);
         command.arg(format!("--cloud-config={}", config.display()));
-        let groups = emulator.simulated().world(|world, _| {
-            let spec = |group: &headcount::clouds::simulated::Group| {
-                format!("--nodes={}:{}:{}", group.plan().min, group.plan().max, group.name())
-            };
-            world.groups().map(spec).collect::<Vec<_>>()
-        });
-        command.args(groups);
-        let text =
-            if cloud == "aws" { aws(&mut command, &emulator.url()) } else { azure(&mut command, emulator, folder) };
-        std::fs::write(&config, text).expect("written");
+        let provider = InTreeProvider::over(emulator, folder);
+        command.args(provider.nodes).envs(provider.environment);
+        std::fs::write(&config, provider.cloud_config).expect("written");
         Self { process: Process::start("upstream", folder, &mut command), address }
     }
 
@@ -101,37 +93,4 @@ impl Upstream {
     pub(super) fn process_id(&self) -> u32 {
         self.process.id()
     }
-}
-
-/// How the in-tree provider is configured for another endpoint.
-fn aws(command: &mut Command, url: &str) -> String {
-    let (config, environment) = in_tree_aws(url);
-    command.envs(environment);
-    config
-}
-
-/// Over TLS: Azure's SDK for Go sends no token in plaintext. The managed identity is that of App Service.
-fn azure(command: &mut Command, emulator: &impl Emulator, folder: &Path) -> String {
-    let (url, authority) = emulator.secure().expect("opened with TLS");
-    let roots = folder.join("upstream-roots.crt");
-    std::fs::write(&roots, authority).expect("written");
-    command.env("SSL_CERT_FILE", &roots);
-    let endpoints = json!([{
-        "name": "AzurePublicCloud",
-        "resourceManager": &url,
-        "authentication": {"audiences": ["https://management.azure.com/"]},
-    }]);
-    emulator.script("GET", "/metadata/endpoints", 100, HttpResponse::json(200, &endpoints));
-    command.env("IDENTITY_ENDPOINT", format!("{}/msi/token", emulator.url())).env("IDENTITY_HEADER", "test");
-    json!({
-        "cloud": "AzurePublicCloud",
-        "tenantId": "tenant",
-        "subscriptionId": SUBSCRIPTION,
-        "resourceGroup": RESOURCE_GROUP,
-        "location": "eastus",
-        "vmType": "vmss",
-        "useManagedIdentityExtension": true,
-        "hostedResourceProxyURL": url,
-    })
-    .to_string()
 }

@@ -1,19 +1,20 @@
 //! Launches and deletions that fail, and instances that never become nodes.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use headcount::clouds::simulated::{DeleteOutcome, GroupPlan, LaunchOutcome, Pick, PlannedFailure};
 
 use super::super::fixture::Fixture;
 use super::super::scenario::Scenario;
 use super::{ONE_PER_NODE, aws, azure, quick, scale_set, scaling_group};
-use crate::emulators::Emulator;
+use crate::emulators::arm::Arm;
+use crate::emulators::{Emulator, Request};
 
 /// Longer than any scenario: failed launches are not retried.
 const NEVER: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Makes the autoscaler's priority expander prefer the first group to the second.
-async fn prefer(fixture: &Fixture<impl Emulator>, [first, second]: [&str; 2]) {
+pub(in super::super) async fn prefer(fixture: &Fixture<impl Emulator>, [first, second]: [&str; 2]) {
     let priorities = serde_json::json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -23,7 +24,7 @@ async fn prefer(fixture: &Fixture<impl Emulator>, [first, second]: [&str; 2]) {
     fixture.cluster.api.ok("POST", "/api/v1/namespaces/default/configmaps", Some(&priorities)).await;
 }
 
-fn by_priority(name: &'static str) -> Scenario {
+pub(in super::super) fn by_priority(name: &'static str) -> Scenario {
     Scenario::new(name).flags(&["--expander=priority"])
 }
 
@@ -79,27 +80,47 @@ async fn aws_takes_the_other_group_when_a_launch_is_refused() {
     fixture.finish(&["InsufficientInstanceCapacity", "spot"]);
 }
 
-/// A quota leaves room for three nodes of the preferred group: it gets three, and the other family gets the rest,
-/// without a launch that fails.
-#[tokio::test(flavor = "multi_thread")]
-async fn azure_stays_within_a_quota_and_takes_the_other_family() {
+/// Two scale sets of two families. The quota of one family leaves room for three nodes of `web`, that of the other for
+/// many of `other`.
+pub(in super::super) fn with_a_quota_for_three() -> Arm {
     let other = scale_set("other", (0, 10, 0)).instance_types(&["Standard_E8-4ds_v5"]);
     let emulator = azure([scale_set("web", (0, 10, 0)), other]);
     emulator.behavior(|behavior| {
         let quotas = [("standardDSv5Family", 6), ("standardEDSv5Family", 400), ("cores", 400)];
         behavior.quotas = quotas.map(|(name, limit)| (name.to_owned(), limit)).into();
     });
+    emulator
+}
+
+/// The capacities that writes asked for, oldest first, and the status of each response.
+pub(in super::super) fn capacities_asked_for(arm: &Arm, group: &str) -> Vec<(u64, Option<u16>)> {
+    let is_write = |request: &&Request| matches!(request.method.as_str(), "PATCH" | "PUT");
+    let of_group = format!("/{group}");
+    let requests = arm.requests();
+    let writes = requests.iter().filter(is_write).filter(|request| request.path.ends_with(&of_group));
+    writes.filter_map(|request| Some((request.json()["sku"]["capacity"].as_u64()?, request.status))).collect()
+}
+
+/// A quota leaves room for three nodes of the preferred group: it gets three, and the other family gets the rest,
+/// without a launch that fails.
+#[tokio::test(flavor = "multi_thread")]
+async fn azure_stays_within_a_quota_and_takes_the_other_family() {
+    let emulator = with_a_quota_for_three();
     let scenario = by_priority("azure_stays_within_a_quota_and_takes_the_other_family");
     let Some(fixture) = Fixture::start(scenario, emulator).await else { return };
     prefer(&fixture, ["web", "other"]).await;
     let max = |fixture: &Fixture<_>| fixture.metric("headcount_node_group_max_size{node_group=\"web\"");
     fixture.until("the quota is known", async |fixture| max(fixture).iter().all(|line| line.ends_with(" 3.0"))).await;
+    let began = Instant::now();
     fixture.create_pods(10, ONE_PER_NODE).await;
     fixture.until("ten pods have nodes", async |fixture| fixture.scheduled().await == 10).await;
+    println!("ten pods have nodes after {:?}; other: {}", began.elapsed(), fixture.capacity("other"));
     assert_eq!(fixture.capacity("web"), 3);
-    let written = fixture.setup.emulator.requests_with("PATCH", "/web?");
-    let written: Vec<_> = written.iter().filter_map(|request| request.json()["sku"]["capacity"].as_u64()).collect();
-    assert!(!written.is_empty() && written.iter().all(|capacity| *capacity <= 3), "{written:?}");
+    let written = capacities_asked_for(&fixture.setup.emulator, "web");
+    assert!(
+        !written.is_empty() && written.iter().all(|(capacity, status)| *capacity <= 3 && *status == Some(200)),
+        "{written:?}"
+    );
     let failures = fixture.metric("headcount_node_group_launch_failures_total");
     assert!(failures.iter().all(|line| line.ends_with(" 0")), "{failures:?}");
     fixture.finish(&[]);

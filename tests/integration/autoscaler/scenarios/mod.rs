@@ -19,7 +19,7 @@ macro_rules! on_both_clouds {
 
 mod deletions;
 mod draining;
-mod failures;
+pub(super) mod failures;
 mod learning;
 mod options;
 mod replicas;
