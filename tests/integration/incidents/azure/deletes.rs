@@ -37,6 +37,15 @@ fn modes_and_habits() -> impl Iterator<Item = (bool, Accounting)> {
         .flat_map(|flexible| [Accounting::WhenGone, Accounting::OnAccept].map(|accounting| (flexible, accounting)))
 }
 
+/// A scale set at its minimum of three, with this maximum, and its nodes.
+async fn three_at_min(max: u32, flexible: bool, habit: Accounting) -> (Setup<Arm>, Vec<String>) {
+    let arm = arm([pool("pool", (3, max, 3)).accounting(habit)]);
+    arm.group_details("pool", |details| details.flexible = flexible);
+    let mut setup = Setup::open(arm).await;
+    let nodes = setup.client.nodes_in("pool", 1).await;
+    (setup, nodes)
+}
+
 /// The writes to a scale set, in order: the path's last segment.
 fn writes(arm: &Arm) -> Vec<String> {
     let requests = arm.requests();
@@ -47,10 +56,7 @@ fn writes(arm: &Arm) -> Vec<String> {
 #[tokio::test]
 async fn vmss_unregistered_at_min() {
     for (flexible, habit) in modes_and_habits() {
-        let arm = arm([pool("pool", (3, 10, 3)).accounting(habit)]);
-        arm.group_details("pool", |details| details.flexible = flexible);
-        let mut setup = Setup::open(arm).await;
-        let nodes = setup.client.nodes_in("pool", 1).await;
+        let (mut setup, nodes) = three_at_min(10, flexible, habit).await;
         let (code, _) = refused(setup.client.delete("pool", &refs(&nodes[..2])).await);
         assert_eq!(code, Code::FailedPrecondition, "nodes are not deleted at the minimum");
         setup.emulator.forget_requests();
@@ -70,10 +76,7 @@ async fn vmss_unregistered_at_min() {
 #[tokio::test]
 async fn vmss_unregistered_at_max() {
     for (flexible, habit) in modes_and_habits() {
-        let arm = arm([pool("pool", (3, 3, 3)).accounting(habit)]);
-        arm.group_details("pool", |details| details.flexible = flexible);
-        let mut setup = Setup::open(arm).await;
-        let nodes = setup.client.nodes_in("pool", 1).await;
+        let (mut setup, nodes) = three_at_min(3, flexible, habit).await;
         setup.client.delete_unregistered("pool", &refs(&nodes[..1])).await.expect("replaced");
         assert_eq!(setup.client.target("pool").await, 3, "flexible: {flexible}, {habit:?}");
         let another_runs = async |client: &mut Client| {
