@@ -17,7 +17,7 @@ use super::refusal::WriteError;
 use super::time::Time;
 use crate::cloud::{Failure, FailureClass, Instance, OperationHandle, ProviderId};
 
-/// An operation that the cloud reports as failed. An observation younger than the report shows what it left behind.
+/// An operation that the cloud reports as failed. A list younger than the report shows what it left behind.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct FailedOperation {
     operation: OperationId,
@@ -86,14 +86,10 @@ impl Group {
         self.failed.push(FailedOperation { operation, failure, reported: self.now, resend });
     }
 
-    /// The failures that were reported before this was read. What they were to delete is noted to be sent again: only a
-    /// list that was read after the report shows which of it lives.
+    /// The failures that were reported before these instances were read. Only such a list shows what a failed launch
+    /// made all the same, and which instances of a failed deletion live. What a deletion left is noted to be sent again.
     pub(super) fn take_failed(&mut self, observation: &Observation) -> Vec<FailedOperation> {
-        let in_flight = self.state.in_flight();
-        let is_due = |one: &FailedOperation| {
-            let is_deletion = in_flight.deleted_by(one.operation).is_some();
-            one.reported <= if is_deletion { observation.detailed } else { observation.begun }
-        };
+        let is_due = |one: &FailedOperation| one.reported <= observation.detailed;
         let (due, later): (Vec<_>, Vec<_>) = mem::take(&mut self.failed).into_iter().partition(is_due);
         self.failed = later;
         for failed in &due {
@@ -112,9 +108,9 @@ impl Group {
         due
     }
 
-    /// Whether a deletion was reported as failed that no list of instances is younger than.
-    pub(super) fn has_failed_deletion(&self) -> bool {
-        self.failed.iter().any(|failed| self.state.in_flight().deleted_by(failed.operation).is_some())
+    /// Whether an operation was reported as failed, and no list of instances is younger than the report.
+    pub(super) fn has_failed(&self) -> bool {
+        !self.failed.is_empty()
     }
 
     /// Records failed operations in the state, and tells the held responses which instances live on.

@@ -49,8 +49,7 @@ pub(super) struct Doubted {
 
 impl Group {
     /// Reads the group for a write of this job. The last known instances are enough for a capacity, unless the two
-    /// contradict each other, or a deletion has failed since they were read: which of them live again, only a new list
-    /// shows.
+    /// contradict each other, or an operation has failed since they were read: only a new list shows what it left.
     pub(super) fn need(&mut self, job: &mut Progress, scope: Scope) -> Need {
         match mem::take(&mut job.read) {
             Read::Failed(error) => {
@@ -62,7 +61,7 @@ impl Group {
                 Need::Met
             }
             Read::Idle => {
-                let scope = if self.has_failed_deletion() { Scope::Instances } else { scope };
+                let scope = if self.has_failed() { Scope::Instances } else { scope };
                 self.ask(job, Wanted { scope, is_gone: false, before: None });
                 Need::Waiting
             }

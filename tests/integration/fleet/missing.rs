@@ -72,6 +72,24 @@ async fn a_set_that_has_shown_that_it_is_nominal_grows_beyond_its_maximum_by_wha
 }
 
 #[tokio::test(start_paused = true)]
+async fn only_a_list_that_is_younger_than_a_failed_scale_up_shows_what_it_made() {
+    let failing = LaunchOutcome::fails(no_capacity(), seconds(4));
+    let plan = GroupPlan::azure("g").sized(0, 10, 1).launch_time(seconds(4)).launches(Pick::First(2), failing);
+    let fixture = Fixture::with([plan]).await;
+    fixture.increase("g", 4).await.expect("accepted");
+    let hangs = CallFault::Slow(Duration::from_secs(3600));
+    fixture.cloud().faults(|faults| faults.script(Some(CallKind::ListInstances), None, 8, hangs));
+    let reported = fixture.cloud().elapsed() + Duration::from_secs(10);
+    fixture.until("the failure was polled", |fixture| fixture.cloud().elapsed() > reported).await;
+    // The capacity can be read, but not which two of the four launches succeeded.
+    fixture.increase("g", 1).await.expect_err("the instances cannot be read");
+    assert_eq!((fixture.target("g"), fixture.failed("g").len()), (5, 0));
+
+    fixture.until("two have failed", |fixture| fixture.failed("g").len() == 2).await;
+    assert_eq!((fixture.target("g"), fixture.instances("g", InstanceState::Running).len()), (5, 3));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_scale_up_that_another_one_replaces_has_not_failed() {
     let plan = GroupPlan::azure("g").sized(0, 10, 0).overlap(Overlap::Preempt).launch_time(seconds(120));
     let fixture = Fixture::with([plan]).await;
