@@ -143,7 +143,7 @@ mod served {
         }
         let last = stdout.lines().last().expect("a line");
         let words: Vec<&str> = last.split([' ', ',']).collect();
-        assert!(last.ends_with("of them the same as recorded") && words[0] == words[3], "{last}");
+        assert!(last.ends_with("of them the same as recorded") && words[0] == words[3], "{stdout}");
 
         let recording = fs::read_to_string(&path).expect("a recording");
         let tampered = recording.replacen("{\"Increase\":2}", "{\"Increase\":1}", 1);

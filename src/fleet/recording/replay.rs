@@ -100,7 +100,7 @@ pub enum Outcome {
     Same,
     /// They differ.
     Differs,
-    /// Nothing was recorded: the decision panicked, or the recording ends in the middle of it.
+    /// Nothing was recorded: the decision panicked, or somebody cut the recording short.
     NotRecorded,
     /// It panics, or the event does not fit what is known. The rest cannot be replayed.
     Impossible(String),

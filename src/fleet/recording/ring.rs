@@ -149,13 +149,17 @@ impl Ring {
         }
     }
 
-    /// All lines, oldest first.
+    /// All lines, oldest first, but for an event that is still being decided on.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         for stretch in &self.stretches {
             let packed = std::iter::once(&stretch.checkpoint).chain(&stretch.parts);
             packed.for_each(|packed| text.push_str(&unpacked(packed)));
             text.push_str(&stretch.tail);
+        }
+        if self.is_pending {
+            let decided = text.trim_end_matches('\n').rfind('\n').map_or(0, |end| end + 1);
+            text.truncate(decided);
         }
         text
     }

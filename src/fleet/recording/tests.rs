@@ -280,6 +280,18 @@ fn the_recordings_of_all_groups_never_take_more_than_their_room() {
 }
 
 #[test]
+fn an_event_is_in_the_recording_once_it_is_decided_on() {
+    let mut recorded = Recorded::new(3);
+    recorded.use_a_while();
+    let before = recorded.text();
+    let mut request = Event::Requested(Vec::new());
+    recorded.recorder.happen(&recorded.group, recorded.now, wall(recorded.now), &mut request);
+    assert_eq!(recorded.text(), before);
+    recorded.recorder.decide(&[]);
+    assert_eq!(recorded.text().lines().count(), before.lines().count() + 2, "the event and what was decided");
+}
+
+#[test]
 fn what_a_keeper_recorded_before_it_panicked_stays() {
     let mut recorded = Recorded::new(3);
     recorded.use_a_while();
