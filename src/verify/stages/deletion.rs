@@ -20,8 +20,11 @@ pub(in crate::verify) struct Sights {
     full: u32,
     /// The lowest capacity.
     lowest: u32,
-    /// Whether the capacity was lower while the instance was still listed.
-    fell_before_the_end: bool,
+    /// Readings with a lower capacity that still listed the instance.
+    early: u32,
+    /// How many of those show that the capacity fell before the instance was gone. Where the capacity is read after
+    /// the list, one does not: the instance may have gone in between.
+    enough: u32,
     /// Whether the first reading with a lower capacity was the first one at all.
     fell_at_once: bool,
     /// The readings.
@@ -38,7 +41,8 @@ impl Sights {
             victim: victim.clone(),
             full: before.desired,
             lowest: before.desired,
-            fell_before_the_end: false,
+            early: 0,
+            enough: if before.consistency.reads == Reads::Together { 1 } else { 2 },
             fell_at_once: false,
             count: 0,
             incoherent: 0,
@@ -52,7 +56,7 @@ impl Sights {
         self.listed = found.map(|one| one.state);
         if reading.desired < self.full {
             self.fell_at_once |= self.count == 1;
-            self.fell_before_the_end |= found.is_some();
+            self.early += u32::from(found.is_some());
             self.incoherent += u32::from(found.is_some_and(lives));
         }
         self.lowest = self.lowest.min(reading.desired);
@@ -62,9 +66,14 @@ impl Sights {
         self.full - self.lowest
     }
 
+    /// Whether the capacity fell while the instance still existed.
+    fn fell_early(&self) -> bool {
+        self.early >= self.enough
+    }
+
     /// What becomes of the capacity.
     pub(in crate::verify) fn deletions(&self, model: Consistency) -> (Verdict, String) {
-        let when = match (self.fall(), self.fell_before_the_end, self.fell_at_once) {
+        let when = match (self.fall(), self.fell_early(), self.fell_at_once) {
             _ if self.listed.is_some_and(|state| state != InstanceState::Deleting) => "the instance lives on",
             (0, ..) => "the capacity did not fall",
             (_, true, _) => "the capacity fell when the deletion was accepted",
@@ -81,7 +90,7 @@ impl Sights {
 
     /// When the capacity falls, if it was seen to.
     fn falls(&self) -> Option<Falls> {
-        match (self.fall(), self.fell_before_the_end || self.fell_at_once) {
+        match (self.fall(), self.fell_early() || self.fell_at_once) {
             (0, _) => None,
             (_, true) => Some(Falls::WhenAccepted),
             (_, false) => Some(Falls::WhenGone),
@@ -177,5 +186,37 @@ async fn name_again(subject: &mut Subject<'_>, basis: &GroupReading, victim: &Pr
         }),
         Err(Trouble::Cloud(error)) if !error.outcome_unknown() => Ok(told(&error)),
         Err(trouble) => Err(trouble),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clouds::simulated::{Group, GroupPlan, Simulated};
+
+    fn reading(plan: GroupPlan) -> GroupReading {
+        let simulated = Simulated::with_groups(7, [plan.sized(0, 10, 2)]);
+        simulated.world(|world, _| world.group("g").map(Group::reading)).expect("the group")
+    }
+
+    /// What the readings show in which the capacity was lower while the instance was listed.
+    fn falls(before: &GroupReading, lower: usize) -> Option<Falls> {
+        let victim = before.instances.as_ref().expect("listed")[0].id.clone();
+        let mut sights = Sights::new(before, &victim);
+        sights.note(before);
+        let mut after = GroupReading { desired: 1, ..before.clone() };
+        (0..lower).for_each(|_| sights.note(&after));
+        after.instances.as_mut().expect("listed").retain(|one| one.id != victim);
+        sights.note(&after);
+        sights.falls()
+    }
+
+    #[test]
+    fn one_list_that_is_older_than_its_capacity_shows_nothing() {
+        let [apart, together] = [GroupPlan::azure("g"), GroupPlan::aws("g")].map(reading);
+        assert_eq!(falls(&apart, 0), Some(Falls::WhenGone));
+        assert_eq!(falls(&apart, 1), Some(Falls::WhenGone), "the instance may have gone after the list was read");
+        assert_eq!(falls(&apart, 2), Some(Falls::WhenAccepted));
+        assert_eq!(falls(&together, 1), Some(Falls::WhenAccepted));
     }
 }
