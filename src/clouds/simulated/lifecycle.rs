@@ -98,6 +98,7 @@ impl Group {
         match transition {
             Transition::Listed(wait, next) => {
                 member.phase = Phase::Creating;
+                self.name_launched(serial);
                 self.schedule_transition(serial, at + wait, *next);
                 self.watch_surplus(at);
             }
@@ -110,14 +111,20 @@ impl Group {
         }
     }
 
+    /// The activity of a launch names its instance as soon as that is listed.
+    fn name_launched(&mut self, serial: u64) {
+        let Some(member) = self.members.get(&serial) else { return };
+        if let Some(activity) = self.activities.iter_mut().find(|one| Some(one.number) == member.activity) {
+            activity.instance = Some(member.id.clone());
+        }
+    }
+
     fn now_runs(&mut self, serial: u64, at: Duration) {
+        self.name_launched(serial);
         let Some(member) = self.members.get_mut(&serial) else { return };
         member.phase = Phase::Running;
         let (activity, operation) = (member.activity.take(), member.operation.take());
-        let (instance, name) = (member.id.clone(), display_name(&member.provider_id));
-        if let Some(activity) = self.activities.iter_mut().find(|one| Some(one.number) == activity) {
-            activity.instance = Some(instance);
-        }
+        let name = display_name(&member.provider_id);
         self.close_activity(activity, at, ActivityStatus::Successful);
         self.resolve(operation, at, None);
         self.narrate(at, format!("{name} is running"));
