@@ -223,6 +223,13 @@ pub struct Shortfall {
     pub since: SystemTime,
 }
 
+impl Shortfall {
+    /// More than any number of launches explains: every launch since then is read.
+    pub fn of_every_launch(since: SystemTime) -> Self {
+        Self { missing: u32::MAX, since }
+    }
+}
+
 /// The settings in a group's tags.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupHints {

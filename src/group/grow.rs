@@ -106,7 +106,7 @@ impl Group {
     /// launched since shows that it is not (law 2).
     fn date(&mut self, is_dated: bool) -> Option<Step> {
         let since = self.state.undated_since().filter(|_| !is_dated)?;
-        let shortfall = Shortfall { missing: u32::MAX, since };
+        let shortfall = Shortfall::of_every_launch(since);
         self.effects.push(Effect::ReadActivity { shortfall, limit: ACTIVITY_LIMIT });
         self.call = Some(Call::Activity);
         Some(Step::Activity)

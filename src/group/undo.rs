@@ -61,7 +61,7 @@ impl Group {
         let sent = self.state.undone_since()?;
         let ago = self.now.since(sent) + OWN_SURPLUS;
         let since = self.cloud_time.checked_sub(ago).unwrap_or(std::time::SystemTime::UNIX_EPOCH);
-        let shortfall = Shortfall { missing: u32::MAX, since };
+        let shortfall = Shortfall::of_every_launch(since);
         self.effects.push(Effect::ReadActivity { shortfall, limit: ACTIVITY_LIMIT });
         self.call = Some(Call::Activity);
         Some(Job::of_our_own(Work::Undo(Undo::Activity), self.now))
