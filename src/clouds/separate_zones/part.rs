@@ -58,15 +58,19 @@ pub(super) fn part(whole: &GroupReading, zone: &str, excess: u32) -> GroupReadin
 }
 
 fn growth(whole: &GroupReading, zone: &str) -> Permit {
-    match (&whole.growth, &whole.launch) {
-        (Permit::Withheld(_), _) => whole.growth.clone(),
-        (_, Permit::Withheld(reason)) => Permit::Withheld(format!("no launch in one zone can be requested: {reason}")),
-        _ if whole.zones.withdrawn.contains_key(zone) => Permit::Withheld(whole.zones.withdrawn[zone].clone()),
-        _ if !whole.zones.names.iter().any(|one| one == zone) => {
-            Permit::Withheld(format!("the group has no subnet in {zone} any more"))
-        }
-        _ => Permit::Granted,
+    if whole.growth != Permit::Granted {
+        return whole.growth.clone();
     }
+    if let Permit::Withheld(reason) = &whole.launch {
+        return Permit::Withheld(format!("no launch in one zone can be requested: {reason}"));
+    }
+    if let Some(reason) = whole.zones.withdrawn.get(zone) {
+        return Permit::Withheld(reason.clone());
+    }
+    if !whole.zones.names.iter().any(|one| one == zone) {
+        return Permit::Withheld(format!("the group has no subnet in {zone} any more"));
+    }
+    Permit::Granted
 }
 
 fn live<'a>(instances: impl Iterator<Item = &'a Instance>) -> u32 {
