@@ -38,7 +38,7 @@ async fn asg_reset_by_hand_after_scale_up() {
     setup.emulator.simulated().set_desired_externally("web", 3).expect("it exists");
     setup.client.until("3 is true", async |client| client.target("web").await == 3).await;
     // On a busy machine, the autoscaler's 5 s may end before the reads that show it.
-    let mut caller = setup.server().untimed_client(4 * AUTOSCALER_TIMEOUT).await;
+    let mut caller = setup.server().untimed_client(12 * AUTOSCALER_TIMEOUT).await;
     let (code, _) = refused(caller.increase("web", 4).await);
     assert_eq!(code, Code::Aborted, "seven have no room for the eight that live");
     setup.client.increase("web", 5).await.expect("eight have");
