@@ -52,57 +52,59 @@ struct Known {
     is_shown: bool,
 }
 
-/// What an observation shows of all launches.
-struct Shown<'a> {
-    /// Its capacity, with the capacity writes that it does not show.
-    capacity: u32,
-    /// Live instances beyond that capacity, without the cloud's own. The capacity has no room yet for as many of those
-    /// that launches made, whoever else changed it.
-    beyond: u32,
-    /// Listed instances that launches may have made whose outcome is not known.
-    new: Vec<&'a ProviderId>,
-}
-
-impl Shown<'_> {
-    fn take_beyond(&mut self, most: u32) -> u32 {
-        let taken = self.beyond.min(most);
-        self.beyond -= taken;
-        taken
-    }
+/// What an observation shows of one launch.
+struct Shown {
+    /// The launch, with what its list shows of it.
+    launch: Launch,
+    /// How much of it the capacity does not show.
+    gap: u32,
+    /// How many of its instances are listed.
+    listed: u32,
 }
 
 impl Launch {
-    /// This launch after an observation that shows this of all launches.
-    fn after(&self, observation: &Observation, shown: &mut Shown<'_>) -> Self {
-        let mut next = self.clone();
+    /// How much of this launch is not shown by an observation that has this capacity.
+    fn gap(&self, observation: &Observation, capacity: u32) -> u32 {
         let lives = |id: &ProviderId| {
             observation.instances.iter().any(|one| one.id == *id && one.state != InstanceState::Deleting)
         };
         let lowered = count(self.deleted.iter().filter(|id| !lives(id)).count());
         let expected = self.from.saturating_add(self.number).saturating_sub(lowered);
-        let gap = if self.is_included { 0 } else { expected.saturating_sub(shown.capacity).min(self.number) };
-        let Some(known) = &mut next.launched else {
+        if self.is_included { 0 } else { expected.saturating_sub(capacity).min(self.number) }
+    }
+
+    /// What an observation with this capacity shows of it. `new` are listed instances that launches may have made whose
+    /// outcome is not known.
+    fn shown(&self, observation: &Observation, capacity: u32, new: &mut Vec<&ProviderId>) -> Shown {
+        let (mut launch, gap) = (self.clone(), self.gap(observation, capacity));
+        let Some(known) = &mut launch.launched else {
             let mut unlisted = self.number;
-            shown.new.retain(|id| {
+            new.retain(|id| {
                 let is_its_own = unlisted > 0 && !self.before.contains(*id);
                 unlisted -= u32::from(is_its_own);
                 !is_its_own
             });
-            let beyond = shown.take_beyond(self.number - unlisted);
-            (next.unshown, next.unlisted) = (gap.max(beyond), unlisted);
-            return next;
+            launch.unlisted = unlisted;
+            return Shown { launch, gap, listed: self.number - unlisted };
         };
         let names = observation.instances.iter().map(|one| one.id.instance());
         let listed: BTreeSet<&str> = names.filter(|name| known.all.contains(*name)).collect();
         known.unlisted.retain(|name| !listed.contains(name.as_str()));
-        // A list without any of them is older than the launch, whatever its capacity is.
-        let is_younger = !listed.is_empty() || known.all.is_empty();
-        let gap = gap.max(shown.take_beyond(count(listed.len())).min(self.number));
-        known.is_shown |= is_younger && gap == 0;
-        let is_raised = known.is_shown || observation.begun.since(known.at) > LAUNCH_RAISES;
-        next.unshown = if is_younger && is_raised { 0 } else { gap };
-        next.unlisted = count(known.unlisted.len());
-        next
+        launch.unlisted = count(known.unlisted.len());
+        Shown { launch, gap, listed: count(listed.len()).min(self.number) }
+    }
+
+    /// This launch, where the capacity that was read has no room yet for so much of it.
+    fn after(mut self, unshown: u32, listed: u32, begun: Time) -> Self {
+        self.unshown = unshown;
+        if let Some(known) = &mut self.launched {
+            // A list without any of them is older than the launch, whatever its capacity is.
+            let is_younger = listed > 0 || known.all.is_empty();
+            known.is_shown |= is_younger && unshown == 0;
+            let is_raised = known.is_shown || begun.since(known.at) > LAUNCH_RAISES;
+            self.unshown = if is_younger && is_raised { 0 } else { unshown };
+        }
+        self
     }
 
     fn is_settled(&self) -> bool {
@@ -157,16 +159,15 @@ impl InFlight {
         self.launches.push(launch);
     }
 
-    /// What a launch made is known: these instances. Returns how many fewer they are than requested.
-    pub(crate) fn end_launch(&mut self, id: OperationId, instances: &[String], now: Time) -> u32 {
+    /// What a launch made is known: these instances. Returns how many fewer they are than requested. What is known of
+    /// it changes what the last observation shows.
+    pub(crate) fn end_launch(&mut self, id: OperationId, instances: &[String], now: Time, shown: &Observation) -> u32 {
         let Some(position) = self.launches.iter().position(|launch| launch.id == id) else { return 0 };
         let launch = &mut self.launches[position];
         let all: BTreeSet<String> = instances.iter().cloned().collect();
         let launched = count(all.len()).min(launch.number);
         let short = launch.number - launched;
         launch.number = launched;
-        launch.unshown = launch.unshown.min(launched);
-        launch.unlisted = launch.unlisted.min(launched);
         launch.launched = Some(Known { at: now, unlisted: all.clone(), all, is_shown: launched == 0 });
         for later in &mut self.launches[position + 1..] {
             later.from = later.from.saturating_sub(short);
@@ -174,6 +175,7 @@ impl InFlight {
         if launched == 0 {
             self.launches.remove(position);
         }
+        self.note_launches(shown);
         short
     }
 
@@ -205,12 +207,22 @@ impl InFlight {
             all.into_iter().any(|known| known.all.contains(name))
         };
         let listed = observation.instances.iter().filter(|one| one.counts != Counts::No).map(|one| &one.id);
-        let new: Vec<&ProviderId> = listed.filter(|id| !known(id.instance())).collect();
+        let mut new: Vec<&ProviderId> = listed.filter(|id| !known(id.instance())).collect();
         let is_live = |one: &&Instance| one.counts != Counts::No && !self.is_leaving(one);
         let live = count(observation.instances.iter().filter(is_live).count());
+        // Live instances beyond the capacity, without the cloud's own. It has no room yet for as many of those that
+        // launches made, whoever else changed it: for those that it does not show first.
         let beyond = live.saturating_sub(capacity).saturating_sub(self.surplus);
-        let mut shown = Shown { capacity, beyond, new };
-        self.launches = self.launches.iter().map(|launch| launch.after(observation, &mut shown)).collect();
+        let shown: Vec<Shown> =
+            self.launches.iter().map(|launch| launch.shown(observation, capacity, &mut new)).collect();
+        let unraised: u32 = shown.iter().map(|one| one.gap.min(one.listed)).sum();
+        let mut others = beyond.saturating_sub(unraised);
+        let after = |Shown { launch, gap, listed }| {
+            let more = others.min(listed.saturating_sub(gap));
+            others -= more;
+            Launch::after(launch, gap + more, listed, observation.begun)
+        };
+        self.launches = shown.into_iter().map(after).collect();
         self.launches.retain(|launch| !launch.is_over(observation.begun));
     }
 

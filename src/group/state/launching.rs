@@ -33,7 +33,7 @@ impl GroupState {
         now: Time,
         name: NamePlaceholder<'_>,
     ) -> u32 {
-        let short = self.in_flight.end_launch(id, instances, now);
+        let short = self.in_flight.end_launch(id, instances, now, &self.observation);
         self.note_not_launched(short);
         for _ in 0..short {
             let is = |state: PlaceholderState| self.placeholders.iter().rposition(|one| one.state == state);

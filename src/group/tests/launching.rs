@@ -106,6 +106,18 @@ fn a_later_launch_is_counted_from_what_the_one_before_it_made() {
 }
 
 #[test]
+fn a_capacity_that_shows_one_of_two_launches_lacks_the_other_one_once() {
+    let mut group = Group::new(3, running(0..3));
+    let (first, second) = (group.launch(2), group.launch(1));
+    group.end(first, 3..5);
+    group.end(second, 5..6);
+    for (capacity, lacking) in [(3, 3), (4, 2), (5, 1), (6, 0)] {
+        group.see(capacity, running(0..6));
+        assert_eq!((group.target(), group.state.in_flight().unshown()), (6, lacking), "capacity {capacity}");
+    }
+}
+
+#[test]
 fn what_was_not_launched_leaves_the_target_unless_it_is_listed_as_failed() {
     let mut group = Group::new(3, running(0..3));
     let launch = group.launch(3);
@@ -116,6 +128,16 @@ fn what_was_not_launched_leaves_the_target_unless_it_is_listed_as_failed() {
     assert_eq!((group.target(), group.failed()), (6, 2));
     group.see(4, running(0..4));
     assert_eq!((group.target(), group.failed()), (6, 2), "until the autoscaler deletes them");
+}
+
+#[test]
+fn what_a_launch_did_not_make_is_expected_no_longer() {
+    let mut group = Group::new(3, running(0..3));
+    let launch = group.launch(3);
+    group.see(4, running(0..3));
+    assert_eq!(group.target(), 6, "the capacity shows one, and two may follow");
+    assert_eq!(group.end(launch, 3..4), 2);
+    assert_eq!(group.target(), 4, "the capacity shows all that was launched");
 }
 
 #[test]

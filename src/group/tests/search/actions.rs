@@ -1,7 +1,8 @@
 //! What may happen next in a world.
 
-use super::cloud::{Call, Kind, MAX, Stage, count, number};
-use super::world::World;
+use super::cloud::{Call, MAX, Stage, count, number};
+use super::launches::Told;
+use super::world::{Asked, World};
 use crate::cloud::InstanceState;
 
 /// How long Auto Scaling leaves a surplus alone at least: 20 s were seen (autoscaler #10147).
@@ -50,7 +51,16 @@ pub(super) enum Action {
     Succeeds(u8),
     Fails(u8),
     Preempted(u8),
-    Increase,
+    /// The machine is told of a launch, by its place in the list.
+    LaunchAnswered(u8, Told),
+    /// The cloud carries out a launch that has no response yet.
+    Launched {
+        index: u8,
+        number: u8,
+    },
+    /// A launch raises the capacity.
+    LaunchRaises(u8),
+    Increase(u8),
     Delete(u8),
     /// CA names an instance that never became a node.
     DeleteUnregistered(u8),
@@ -100,9 +110,10 @@ impl World {
             actions.extend((0..=views).map(Action::Beside));
             actions.extend((self.left.lost > 0).then_some(Action::BesideFails));
         }
-        if self.call.is_none() && !self.beside {
+        if self.call.is_none() && !self.beside && !self.awaits_launch() {
             actions.push(Action::Wake);
         }
+        self.launch_actions(&mut actions);
         actions.extend(self.late.as_ref().map(|_| Action::LateEffect));
         // What the machine is not told about comes just before an answer. Earlier, it would make no difference.
         if self.call.is_some() || self.beside {
@@ -113,8 +124,8 @@ impl World {
         self.ends(&mut actions);
         self.requests(&mut actions);
         if self.left.restarts > 0 {
-            let arrivals: &[bool] =
-                if matches!(self.call, None | Some(Call::Read(_))) { &[false] } else { &[false, true] };
+            let is_writing = !matches!(self.call, None | Some(Call::Read(_))) || !self.launches.is_empty();
+            let arrivals: &[bool] = if is_writing { &[false, true] } else { &[false] };
             for reads in 0..=views {
                 actions.extend(arrivals.iter().map(|arrives| Action::Restart { reads, arrives: *arrives }));
             }
@@ -137,8 +148,8 @@ impl World {
 
     fn lifecycle(&self, actions: &mut Vec<Action>) {
         let first = |stage| self.cloud.view.machines.iter().find(|one| one.stage == stage).map(|one| one.id);
-        let is_auto_scaling = self.cloud.kind == Kind::AutoScaling;
-        if is_auto_scaling && self.cloud.view.live() < self.cloud.view.desired && self.cloud.has_room_for_another() {
+        let is_auto_scaling = !self.cloud.kind.is_guarded();
+        if is_auto_scaling && self.cloud.view.live() < self.cloud.view.desired && self.cloud.has_room_for(1) {
             actions.push(Action::LaunchBegins);
         }
         if let Some(id) = first(Stage::Launching).or_else(|| first(Stage::Coming)) {
@@ -154,7 +165,7 @@ impl World {
 
     fn terminations(&self, actions: &mut Vec<Action>) {
         let is_over = self.laws.surplus_since.is_some_and(|since| since + PATIENCE <= self.now);
-        if self.cloud.kind == Kind::AutoScaling && is_over {
+        if !self.cloud.kind.is_guarded() && is_over {
             let up = self.cloud.view.machines.iter().filter(|one| one.stage == Stage::Up);
             actions.extend(up.map(|one| Action::SurplusTerminated(one.id)));
         }
@@ -174,11 +185,17 @@ impl World {
     }
 
     fn requests(&self, actions: &mut Vec<Action>) {
-        if self.left.asks == 0 || !self.asked.is_empty() {
+        // Deletions do not wait for a launch.
+        let is_launching = !self.launches.is_empty() && matches!(self.asked[..], [(_, Asked::Increase(_))]);
+        if self.left.asks == 0 || !(self.asked.is_empty() || is_launching) {
             return;
         }
         let status = self.group.state().status();
-        actions.extend((status.target < MAX.into()).then_some(Action::Increase));
+        if !is_launching {
+            let most = if self.cloud.kind.is_launching() { 2 } else { 1 };
+            let numbers = (1..=most).filter(|number| status.target + u32::from(*number) <= MAX.into());
+            actions.extend(numbers.map(Action::Increase));
+        }
         for one in status.instances.iter().filter(|one| one.state == InstanceState::Running) {
             actions.extend(number(&one.id).map(Action::Delete));
             // Above the minimum, it makes no difference whether it became one.

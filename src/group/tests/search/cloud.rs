@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::cloud::{
-    CapacityIs, Consistency, Counts, Deletion, Failure, FailureClass, GroupHints, GroupReading, Instance,
+    CapacityIs, Consistency, Counts, Deletion, Failure, FailureClass, GroupHints, GroupReading, GrowsBy, Instance,
     InstanceState, LaunchActivity, Launched, OperationHandle, Permit, ProviderId, Zones,
 };
 use crate::group::Time;
@@ -23,6 +23,8 @@ const IDS: u8 = 6;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     AutoScaling,
+    /// An Auto Scaling group that grows by launches.
+    Launching(Raises),
     ScaleSet {
         /// Whether a capacity is compared with the one before, and not with the live instances.
         is_nominal: bool,
@@ -31,6 +33,15 @@ pub(super) enum Kind {
         /// Whether the configuration says that the capacity is actual.
         is_declared: bool,
     },
+}
+
+/// When a launch raises the capacity. The documentation of AWS does not say which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Raises {
+    /// With its instances, before the response.
+    WithInstances,
+    /// Some time after its instances, before the response or after it.
+    Later,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -136,12 +147,17 @@ impl View {
 
 impl Kind {
     pub(super) fn is_guarded(self) -> bool {
-        self != Self::AutoScaling
+        matches!(self, Self::ScaleSet { .. })
+    }
+
+    pub(super) fn is_launching(self) -> bool {
+        matches!(self, Self::Launching(_))
     }
 
     pub(super) fn consistency(self) -> Consistency {
         match self {
             Self::AutoScaling => Consistency::AUTO_SCALING,
+            Self::Launching(_) => Consistency { grows_by: GrowsBy::Launch, ..Consistency::AUTO_SCALING },
             Self::ScaleSet { is_declared: true, .. } => {
                 Consistency { capacity_is: CapacityIs::Actual, ..Consistency::SCALE_SET }
             }
@@ -192,9 +208,9 @@ fn instance(kind: Kind, one: Machine) -> Instance {
         Stage::Going => InstanceState::Deleting,
     };
     let counts = match (kind, one.stage) {
-        (Kind::AutoScaling, Stage::Going) => Counts::No,
-        (Kind::AutoScaling, _) => Counts::Yes,
-        _ => Counts::UntilDeleted,
+        (Kind::ScaleSet { .. }, _) => Counts::UntilDeleted,
+        (_, Stage::Going) => Counts::No,
+        _ => Counts::Yes,
     };
     Instance { id: name(one.id), identity: None, state, counts, is_protected: false, failure: None }
 }
@@ -229,8 +245,8 @@ impl Cloud {
         }
     }
 
-    pub(super) fn has_room_for_another(&self) -> bool {
-        self.ids < IDS
+    pub(super) fn has_room_for(&self, number: u8) -> bool {
+        self.ids + number <= IDS
     }
 
     pub(super) fn launch(&mut self, now: u64) {
@@ -283,14 +299,14 @@ impl Cloud {
             let stage = self.view.stage(*id);
             let is_new = matches!(stage, Some(Stage::Up | Stage::Launching | Stage::Coming));
             let lowers = match self.kind {
-                // Each call lowers it, for an instance that is already going, too (autoscaler #2930).
-                Kind::AutoScaling => stage.is_some() && !kept.contains(id),
                 Kind::ScaleSet { is_released, .. } => is_new && is_released,
+                // Each call lowers it, for an instance that is already going, too (autoscaler #2930).
+                Kind::AutoScaling | Kind::Launching(_) => stage.is_some() && !kept.contains(id),
             };
             if lowers {
                 self.view.desired = self.view.desired.saturating_sub(1);
             }
-            let is_accepted = is_new || (self.kind == Kind::AutoScaling && stage.is_some());
+            let is_accepted = is_new || (!self.kind.is_guarded() && stage.is_some());
             if is_accepted {
                 deletion.accepted.push(name(*id))
             } else {

@@ -131,6 +131,16 @@ impl Laws {
         }
     }
 
+    /// As many instances are to be launched. The capacity follows.
+    pub(super) fn launches(&mut self, number: u8) {
+        self.highest += number;
+    }
+
+    /// Whether the last read shows all that others did.
+    pub(super) fn has_read(&self, view: &View) -> bool {
+        self.read == (view.foreign, false)
+    }
+
     pub(super) fn sends(&mut self) {
         self.sent = self.read;
     }
@@ -188,7 +198,7 @@ impl Laws {
         self.settle(view, now);
     }
 
-    fn settle(&mut self, view: &View, now: u64) {
+    pub(super) fn settle(&mut self, view: &View, now: u64) {
         let excess = beyond(view);
         self.ours = self.ours.min(excess);
         self.desired = Some(view.desired);
@@ -254,7 +264,7 @@ impl Laws {
     /// A capacity write is being sent.
     pub(super) fn sets_capacity(&self, world: &World, basis: &GroupReading, to: u8) -> Result<(), Broken> {
         let from = u8::try_from(basis.desired).expect("small");
-        let is_declared = matches!(world.cloud.kind, Kind::AutoScaling | Kind::ScaleSet { is_declared: true, .. });
+        let is_declared = !matches!(world.cloud.kind, Kind::ScaleSet { is_declared: false, .. });
         if to < from && !is_declared {
             return broken(format!("law 1: a scale set's capacity is to be lowered from {from} to {to}"));
         }
@@ -293,7 +303,7 @@ impl Laws {
     ) -> Result<(), Broken> {
         let after = group.state().status();
         let is_shown = match asked {
-            Asked::Increase => after.target > if is_accepted { before.target } else { 0 },
+            Asked::Increase(_) => after.target > if is_accepted { before.target } else { 0 },
             Asked::Delete(id) | Asked::DeleteUnregistered(id) => {
                 let min = group.state().observation().reading.min;
                 if matches!(asked, Asked::DeleteUnregistered(_)) && after.target < min.min(before.target) {
@@ -310,7 +320,7 @@ impl Laws {
 
     /// What holds in every state.
     pub(super) fn check(&self, world: &World) -> Result<(), Broken> {
-        if world.cloud.kind != Kind::AutoScaling {
+        if world.cloud.kind.is_guarded() {
             return Ok(());
         }
         let status = world.group.state().status();

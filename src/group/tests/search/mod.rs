@@ -7,11 +7,13 @@
 mod actions;
 mod cloud;
 mod explore;
+mod launches;
 mod laws;
+mod promises;
 mod world;
 
 use actions::Budget;
-use cloud::Kind;
+use cloud::{Kind, Raises};
 use explore::{Found, search};
 use laws::Assume;
 use world::Setting;
@@ -60,6 +62,13 @@ fn auto_scaling(capacity: u8, live: u8, budget: Budget) -> Setting {
     Setting { kind: Kind::AutoScaling, capacity, live, min: 0, budget }
 }
 
+/// In both readings of what AWS documents.
+fn launching(capacity: u8, live: u8, budget: Budget) {
+    for raises in [Raises::WithInstances, Raises::Later] {
+        holds(Setting { kind: Kind::Launching(raises), ..auto_scaling(capacity, live, budget) }, 6_000);
+    }
+}
+
 fn scale_set(kind: Kind, capacity: u8, live: u8, budget: Budget) -> Setting {
     Setting { kind, capacity, live, min: 0, budget }
 }
@@ -92,6 +101,37 @@ fn an_auto_scaling_group_with_responses_that_are_lost() {
 #[test]
 fn an_auto_scaling_group_with_everything() {
     holds(auto_scaling(2, 2, EVERYTHING), 6_000);
+}
+
+#[test]
+fn launches_alone() {
+    launching(1, 1, Budget { asks: 2, ..NOTHING });
+}
+
+#[test]
+fn launches_that_fail_in_part() {
+    launching(1, 1, Budget { asks: 2, failures: 2, ..NOTHING });
+}
+
+#[test]
+fn launches_whose_responses_are_lost() {
+    launching(1, 1, Budget { asks: 2, lost: 2, ..NOTHING });
+}
+
+#[test]
+fn launches_that_reads_lag_behind() {
+    let kind = Kind::Launching(Raises::WithInstances);
+    holds(Setting { kind, ..auto_scaling(1, 1, Budget { asks: 2, stale: 2, ..NOTHING }) }, 6_000);
+}
+
+#[test]
+fn launches_while_others_change_the_group() {
+    launching(2, 2, Budget { asks: 2, others: 2, ..NOTHING });
+}
+
+#[test]
+fn launches_with_everything() {
+    launching(2, 2, EVERYTHING);
 }
 
 #[test]

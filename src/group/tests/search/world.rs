@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use super::actions::{Action, Budget, Outcome};
 use super::cloud::{Call, Cloud, Kind, LAG, OLD, Stage, View, at, failure, name, number, reading};
+use super::launches::Launch;
 use super::laws::{Broken, Laws};
+use super::promises::Promises;
 use crate::cloud::{Acceptance, CloudError, Counts, Deletion, OperationHandle, ProviderId};
 use crate::group::observation::Observation;
 use crate::group::request::{Mutation, NamedNode, NodeKind, Request, RequestKey};
@@ -36,6 +38,11 @@ pub(super) struct World {
     /// Whether the last process serves nothing.
     pub is_over: bool,
     pub late: Option<(Call, u64)>,
+    /// Which process it is.
+    pub process: u8,
+    /// Launches that may still change anything, oldest first.
+    pub launches: Vec<Launch>,
+    pub promises: Promises,
     polls: Vec<(OperationId, u8)>,
     pub left: Budget,
     pub asked: Vec<(u64, Asked)>,
@@ -50,7 +57,7 @@ pub(super) struct World {
 /// What CA asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Asked {
-    Increase,
+    Increase(u8),
     Delete(u8),
     DeleteUnregistered(u8),
     Placeholder,
@@ -82,6 +89,9 @@ impl World {
             beside: false,
             is_over: false,
             late: None,
+            process: 0,
+            launches: Vec::new(),
+            promises: Promises::new(capacity),
             polls: Vec::new(),
             left: budget,
             asked: Vec::new(),
@@ -99,7 +109,7 @@ impl World {
         self.decided.clear();
         match action {
             Action::Read(age) => {
-                let is_whole = self.call.take() == Some(Call::Read(true)) || self.cloud.kind == Kind::AutoScaling;
+                let is_whole = self.call.take() == Some(Call::Read(true)) || !self.cloud.kind.is_guarded();
                 let read = self.read(age, is_whole);
                 self.tell(Event::Read(read))?;
             }
@@ -129,7 +139,7 @@ impl World {
                 }
             }
             Action::Wake => self.wake()?,
-            Action::Increase => self.ask(Asked::Increase, Mutation::Increase(1))?,
+            Action::Increase(number) => self.ask(Asked::Increase(number), Mutation::Increase(number.into()))?,
             Action::Decrease => self.ask(Asked::Decrease, Mutation::Decrease(1))?,
             Action::Delete(id) => {
                 let node = NamedNode { id: name(id), kind: NodeKind::Registered };
@@ -158,7 +168,13 @@ impl World {
                 self.left.failures -= 1;
                 self.end(handle, PollEnd::Preempted)?;
             }
+            Action::LaunchAnswered(index, told) => self.answer_launch(index, told)?,
+            Action::Launched { index, number } => self.make(index, number)?,
+            Action::LaunchRaises(index) => self.raise(index, self.now),
             other => self.happen(other)?,
+        }
+        if self.cloud.kind.is_launching() {
+            self.promises.check(self)?;
         }
         self.laws.check(self)
     }
@@ -171,10 +187,12 @@ impl World {
                 self.left.others -= 1;
                 let to = self.cloud.view.desired.saturating_add_signed(by);
                 self.cloud.set(to, self.now);
+                self.promises.change(by.max(0).unsigned_abs());
             }
             Action::OtherDeletes(id) => {
                 self.left.others -= 1;
                 self.cloud.delete(&[id], &[]);
+                self.promises.change(0);
                 self.cloud
                     .operations
                     .retain(|one| one.deletes != [id] || self.polls.iter().any(|poll| poll.1 == one.handle));
@@ -242,11 +260,14 @@ impl World {
 
     fn read(&mut self, age: u8, is_whole: bool) -> ReadResult {
         let (begun, wall) = at(self.now);
+        // It began after the one that the machine has not adopted yet.
+        let begun = if self.group.later.is_empty() { begun } else { begun + Duration::from_nanos(1) };
         let aged = self.cloud.aged(age).clone();
         self.left.stale -= u8::from(age > 0);
         // A scale set is read beside the list of its VMs, and shows its age by its etag.
         let capacity = if self.cloud.kind.is_guarded() && is_whole { &self.cloud.view } else { &aged };
         self.laws.read(capacity, &aged, age == 0, is_whole, self.now);
+        self.promises.read(&aged, &self.cloud.view);
         let reading = reading(&self.cloud, capacity, is_whole.then_some(&aged));
         ReadResult { reading: Ok(Some(Box::new(reading))), begun, at: wall }
     }
@@ -314,6 +335,7 @@ impl World {
             Some(due) => due.next_multiple_of(STEP),
         };
         // Auto Scaling lists an instance within a second or two of the activity that makes it.
+        self.end_launches(self.now)?;
         let before = self.cloud.view.clone();
         self.cloud
             .view
@@ -334,6 +356,7 @@ impl World {
         self.left.asks -= 1;
         self.keys += 1;
         self.asked.push((self.keys, asked));
+        self.promises.asks(asked);
         let send_by = Time::after_start(Duration::from_millis(self.now + 5_000));
         let request = Request::new(RequestKey(self.keys), mutation, send_by);
         self.tell(Event::Requested(vec![request]))
@@ -342,7 +365,9 @@ impl World {
     fn restart(&mut self, reads: u8, arrives: bool) -> Result<(), Broken> {
         self.left.restarts -= 1;
         let pending = self.call.take();
-        let is_writing = self.late.is_some() || matches!(pending, Some(Call::Set { .. } | Call::Delete { .. }));
+        let is_launching = self.abandon_launches(arrives);
+        let is_sent = matches!(pending, Some(Call::Set { .. } | Call::Delete { .. }));
+        let is_writing = self.late.is_some() || is_sent || is_launching;
         if let Some(call) = pending.filter(|_| arrives) {
             self.laws.answered(&call, true, self.now);
             self.carry_out(&call)?;
@@ -353,6 +378,7 @@ impl World {
         let group = machine(&self.cloud, begun, self.cloud.aged(reads));
         self.left.stale -= u8::from(reads > 0);
         self.laws.restarted(is_writing);
+        self.promises.gives_up(u8::MAX);
         if let Some(group) = group {
             self.group = group;
             self.tell(Event::Started)?;
@@ -364,7 +390,7 @@ impl World {
     }
 
     /// Tells the machine, and does what it says.
-    fn tell(&mut self, event: Event) -> Result<(), Broken> {
+    pub(super) fn tell(&mut self, event: Event) -> Result<(), Broken> {
         self.answers.push(event);
         while !self.answers.is_empty() {
             let event = self.answers.remove(0);
@@ -381,8 +407,9 @@ impl World {
                     let position = asked.iter().position(|(one, _)| *one == key.0);
                     let Some(position) = position else { continue };
                     let (_, what) = asked.remove(position);
-                    if outcome.is_ok() {
-                        self.laws.responded(what, &before, &self.group, is_accepted)?;
+                    match outcome {
+                        Ok(()) => self.laws.responded(what, &before, &self.group, is_accepted)?,
+                        Err(_) => self.promises.refused(what, &self.group)?,
                     }
                 }
             }
@@ -402,9 +429,13 @@ impl World {
                 let etag = basis.etag.as_deref().and_then(|etag| etag.strip_prefix('v')?.parse().ok());
                 let to = u8::try_from(*to).expect("small");
                 self.laws.sets_capacity(self, basis, to)?;
+                if self.cloud.kind.is_launching() {
+                    self.promises.sets_capacity(self, to)?;
+                }
                 self.laws.sends();
                 self.call = Some(Call::Set { to, version: etag.unwrap_or(0) });
             }
+            Effect::Launch { operation, basis, number, .. } => self.send_launch(*operation, basis, *number)?,
             Effect::Delete { basis, ids, .. } => {
                 let ids: Vec<u8> = ids.iter().filter_map(number).collect();
                 let listed = basis.instances.iter().flatten().filter(|one| one.counts == Counts::No);
@@ -442,6 +473,8 @@ impl World {
         }
         self.cloud.failures.iter().for_each(|failed| age(*failed).hash(hasher));
         self.late.as_ref().map(|(call, until)| (call, age(*until))).hash(hasher);
+        self.promises.hash(hasher);
+        self.hash_launches(age, hasher);
         self.laws.hash_into(age, hasher);
     }
 }
