@@ -31,8 +31,9 @@ impl Patience {
         loop {
             tokio::select! {
                 ready = &mut waiting => {
+                    let is_unread = || fleet.sources().all(|(_, health)| health.good.is_none());
                     return match ready {
-                        Err(error) if fleet.sources().all(|(_, health)| health.good.is_none()) => Err(self.timed_out(&error.to_string())),
+                        Err(error) if is_unread() => Err(self.timed_out(&error.to_string())),
                         Ok(()) | Err(_) => Ok(until),
                     };
                 }

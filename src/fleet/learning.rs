@@ -212,7 +212,7 @@ impl Learning {
         let mut nodes = self.api.watch_nodes(tasks);
         let slices = self.uses.learns.then(|| self.api.watch_resource_slices(tasks));
         loop {
-            self.look(&mut nodes, slices.as_ref()).await;
+            self.learn_from(&mut nodes, slices.as_ref()).await;
             if self.uses.learns {
                 self.save().await;
             }
@@ -284,7 +284,7 @@ impl Learning {
     }
 
     /// Learns from all nodes that the watch knows.
-    async fn look(&mut self, nodes: &mut NodeWatch, slices: Option<&ResourceSliceWatch>) {
+    async fn learn_from(&mut self, nodes: &mut NodeWatch, slices: Option<&ResourceSliceWatch>) {
         let settled = timeout(NODES_LIMIT, nodes.settled()).await;
         let settled = settled.map_err(|_elapsed| LearningError::Timeout(NODES_LIMIT));
         let _failure = self.note(nodes);

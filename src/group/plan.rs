@@ -174,7 +174,7 @@ pub(crate) fn permits_owed(state: &GroupState) -> Result<(), Refusal> {
 /// The instances among `ids` whose deletion is not to lower the capacity, where a deletion can be sent so: as many as
 /// live beyond it, unless the cloud launched those itself and removes them itself. Lowering it for these as well would
 /// leave too little room for instances that nobody named (law 1).
-pub(crate) fn kept(state: &GroupState, ids: &[ProviderId]) -> BTreeSet<ProviderId> {
+pub(crate) fn not_lowering(state: &GroupState, ids: &[ProviderId]) -> BTreeSet<ProviderId> {
     let is_final = state.observation().reading.consistency.deletions == Deletions::Final;
     if !is_final || state.has_own_surplus() {
         return BTreeSet::new();

@@ -147,7 +147,7 @@ impl Group {
             return;
         };
         // The cloud gets the instances that this was decided on: AWS's call for one instance does not name the group.
-        let mut kept = plan::kept(&self.state, &ids);
+        let mut kept = plan::not_lowering(&self.state, &ids);
         let mut owed = BTreeSet::new();
         match plan::replacing(&fresh.basis) {
             Some(Replacing::ByCloud) => kept.extend(replaced),

@@ -34,8 +34,8 @@ pub enum Event<'a> {
     Restoring(u32),
 }
 
-/// Sees what a run does.
+/// Hears what a run does.
 pub trait Watch: Send {
     /// Something happened.
-    fn see(&mut self, event: Event<'_>);
+    fn report(&mut self, event: Event<'_>);
 }

@@ -35,7 +35,9 @@ impl StartingKeeper {
             let confirm_at = doubted.as_ref().map(|doubted| doubted.confirm_at);
             let (read, adoption) = tokio::select! {
                 biased; // so that a seed decides what a simulation does
-                () = sleep_until(confirm_at.unwrap_or_else(Instant::now)), if confirm_at.is_some() => (self.reader.instances(READ_LIMIT).await, None),
+                () = sleep_until(confirm_at.unwrap_or_else(Instant::now)), if confirm_at.is_some() => {
+                    (self.reader.instances(READ_LIMIT).await, None)
+                }
                 message = self.inbox.recv() => match self.receive(message?).await {
                     Some(read) => read,
                     None => continue,

@@ -196,7 +196,7 @@ impl Group {
         let operation = OperationId(self.operations);
         let handle = Some(OperationHandle("delete".into()));
         let ids = ids(numbers);
-        self.state.send_deletion(&ids, plan::kept(&self.state, &ids), self.now);
+        self.state.send_deletion(&ids, plan::not_lowering(&self.state, &ids), self.now);
         let ids = ids.into_iter().collect();
         let sent = wall(self.seconds());
         let write = DeletionWrite { ids, sent, accepted: self.now, handle, is_resubmitted: false };

@@ -300,11 +300,14 @@ fn a_deletion_keeps_the_capacity_that_too_many_live_for() {
     let mut group = Group::new(8, live(0..8));
     // Another client lowers the capacity, and AWS has not begun to terminate.
     group.see(5, live(0..8));
-    assert_eq!(plan::kept(&group.state, &ids(0..2)), ids(0..2).into_iter().collect());
-    assert_eq!(plan::kept(&group.state, &ids(0..4)), ids(0..3).into_iter().collect(), "five have room");
+    assert_eq!(plan::not_lowering(&group.state, &ids(0..2)), ids(0..2).into_iter().collect());
+    assert_eq!(plan::not_lowering(&group.state, &ids(0..4)), ids(0..3).into_iter().collect(), "five have room");
     let mut group = Group::new(5, live(0..5));
     group.see(5, live(0..8));
-    assert!(plan::kept(&group.state, &ids(0..2)).is_empty(), "the cloud launched them, and removes them itself");
+    assert!(
+        plan::not_lowering(&group.state, &ids(0..2)).is_empty(),
+        "the cloud launched them, and removes them itself"
+    );
 }
 
 #[test]

@@ -51,7 +51,7 @@ struct Witness {
 }
 
 impl Watch for Witness {
-    fn see(&mut self, event: Event<'_>) {
+    fn report(&mut self, event: Event<'_>) {
         let line = match event {
             Event::Began { stage, number, of, left } => {
                 self.progress.push((number, of, left));

@@ -211,7 +211,8 @@ impl CallBudgets {
             most: level.most,
             closed_for: self.suspended.get(&Scope::Policy(policy.clone())).and_then(wait),
         });
-        let is_reported = |scope: &Scope| matches!(scope, Scope::Policy(policy) if self.budgets.contains_key(&(policy.clone(), None)));
+        let is_budget = |policy: &String| self.budgets.contains_key(&(policy.clone(), None));
+        let is_reported = |scope: &Scope| matches!(scope, Scope::Policy(policy) if is_budget(policy));
         let suspended = self.suspended.iter().filter(|(scope, _)| !is_reported(scope)).filter_map(|(scope, until)| {
             let closed_for = Some(wait(until)?);
             Some(Budget { name: scope.to_string(), group: None, remaining: 0, most: 0, closed_for })
