@@ -252,7 +252,7 @@ fn row(cells: &[&str; 4]) -> String {
 struct Printer;
 
 impl Watch for Printer {
-    fn report(&mut self, event: Event<'_>) {
+    fn happened(&mut self, event: Event<'_>) {
         let told = match event {
             Event::Found(finding) => {
                 let cells = [finding.probe.name(), finding.verdict.name(), &finding.assumed, &finding.seen];

@@ -69,7 +69,7 @@ pub(super) async fn restore(subject: &mut Subject<'_>) -> Result<(), Trouble> {
     if !subject.restoration.is_due() {
         return Ok(());
     }
-    subject.watch.report(Event::Restoring(subject.size()));
+    subject.watch.happened(Event::Restoring(subject.size()));
     let until = subject.clock.now() + SETTLE_LIMIT;
     loop {
         match subject.bring_to(0).await {

@@ -75,7 +75,7 @@ impl<'a> Subject<'a> {
     /// What a probe found.
     pub(super) fn find(&mut self, probe: Probe, model: Consistency, verdict: Verdict, seen: impl Into<String>) {
         let finding = Finding::new(probe, model, verdict, seen);
-        self.watch.report(Event::Found(&finding));
+        self.watch.happened(Event::Found(&finding));
         self.findings.push(finding);
     }
 
@@ -293,7 +293,7 @@ impl<'a> Subject<'a> {
         let took = self.clock.now().saturating_sub(at);
         let http = self.evidence.http(self.responses.take());
         let observation = Observation { at: seconds(at), took: seconds(took), call, response, times: 1, texts, http };
-        self.watch.report(Event::Called(&observation));
+        self.watch.happened(Event::Called(&observation));
         self.evidence.add(observation);
     }
 

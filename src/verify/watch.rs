@@ -34,8 +34,8 @@ pub enum Event<'a> {
     Restoring(u32),
 }
 
-/// Hears what a run does.
+/// Follows a run.
 pub trait Watch: Send {
     /// Something happened.
-    fn report(&mut self, event: Event<'_>);
+    fn happened(&mut self, event: Event<'_>);
 }

@@ -192,12 +192,7 @@ async fn name_again(subject: &mut Subject<'_>, basis: &GroupReading, victim: &Pr
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clouds::simulated::{Group, GroupPlan, Simulated};
-
-    fn reading(plan: GroupPlan) -> GroupReading {
-        let simulated = Simulated::with_groups(7, [plan.sized(0, 10, 2)]);
-        simulated.world(|world, _| world.group("g").map(Group::reading)).expect("the group")
-    }
+    use crate::verify::tests::{aws, reading, scale_set};
 
     /// What the readings show in which the capacity was lower while the instance was listed.
     fn falls(before: &GroupReading, lower: usize) -> Option<Falls> {
@@ -213,7 +208,7 @@ mod tests {
 
     #[test]
     fn one_list_that_is_older_than_its_capacity_shows_nothing() {
-        let [apart, together] = [GroupPlan::azure("g"), GroupPlan::aws("g")].map(reading);
+        let [apart, together] = [scale_set(), aws()].map(|plan| reading(plan.sized(0, 10, 2)));
         assert_eq!(falls(&apart, 0), Some(Falls::WhenGone));
         assert_eq!(falls(&apart, 1), Some(Falls::WhenGone), "the instance may have gone after the list was read");
         assert_eq!(falls(&apart, 2), Some(Falls::WhenAccepted));

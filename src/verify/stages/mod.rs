@@ -126,14 +126,14 @@ pub(super) async fn all(subject: &mut Subject<'_>, model: Consistency, steps: &m
     for (index, stage) in Stage::ALL.into_iter().enumerate() {
         let left = Stage::ALL[index..].iter().map(|stage| stage.lasts(model)).sum::<Duration>() + RESTORING;
         let began = subject.clock.now();
-        subject.watch.report(Event::Began { stage: stage.name(), number: index + 1, of: Stage::ALL.len(), left });
+        subject.watch.happened(Event::Began { stage: stage.name(), number: index + 1, of: Stage::ALL.len(), left });
         let why = if facts.is_without_instances && stage.needs_instances() {
             "no instance could be launched".to_owned()
         } else {
             match stage.run(subject, model, &mut facts).await {
                 Ok(()) => String::new(),
                 Err(trouble) => {
-                    subject.watch.report(Event::Ended { stage: stage.name(), why: trouble.to_string() });
+                    subject.watch.happened(Event::Ended { stage: stage.name(), why: trouble.to_string() });
                     trouble.told()
                 }
             }

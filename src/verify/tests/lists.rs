@@ -85,11 +85,6 @@ async fn a_report_names_nothing_and_can_be_read_back() {
     }
 }
 
-fn reading(plan: GroupPlan) -> GroupReading {
-    let simulated = Simulated::with_groups(7, [plan]);
-    simulated.world(|world, _| world.group(GROUP).map(Group::reading)).expect("the group")
-}
-
 #[test]
 fn only_a_small_group_that_is_set_aside_and_at_rest_may_be_used() {
     let bounds = Bounds { instances_max: INSTANCES_MAX_DEFAULT };

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::*;
-use crate::cloud::{CapacityIs, GroupName, ResponseLog, VerifiableCloud};
+use crate::cloud::{CapacityIs, GroupName, GroupReading, ResponseLog, VerifiableCloud};
 use crate::clouds::simulated::{Accounting, Group, GroupPlan, Simulated, Sizing};
 
 /// A name that nothing else contains.
@@ -21,7 +21,7 @@ const SIZE: u32 = 1;
 /// How much older than the run the group is, and how far its readings are kept.
 const HISTORY: Duration = Duration::from_secs(90);
 
-fn aws() -> GroupPlan {
+pub(super) fn aws() -> GroupPlan {
     GroupPlan::aws(GROUP).sized(0, 10, SIZE).set_aside()
 }
 
@@ -30,8 +30,14 @@ fn azure(accounting: Accounting, sizing: Sizing) -> GroupPlan {
 }
 
 /// A scale set as most are said to be.
-fn scale_set() -> GroupPlan {
+pub(super) fn scale_set() -> GroupPlan {
     azure(Accounting::WhenGone, Sizing::Nominal)
+}
+
+/// What a read of such a group returns.
+pub(super) fn reading(plan: GroupPlan) -> GroupReading {
+    let simulated = Simulated::with_groups(7, [plan]);
+    simulated.world(|world, _| world.group(GROUP).map(Group::reading)).expect("the group")
 }
 
 /// What a test does when something happens.
@@ -51,7 +57,7 @@ struct Witness {
 }
 
 impl Watch for Witness {
-    fn report(&mut self, event: Event<'_>) {
+    fn happened(&mut self, event: Event<'_>) {
         let line = match event {
             Event::Began { stage, number, of, left } => {
                 self.progress.push((number, of, left));

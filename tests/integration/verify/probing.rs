@@ -10,7 +10,7 @@ use headcount::verify::{
 struct Log(Vec<String>);
 
 impl Watch for Log {
-    fn report(&mut self, event: Event<'_>) {
+    fn happened(&mut self, event: Event<'_>) {
         self.0.push(match event {
             Event::Called(seen) => format!("{:>7.1} {} → {}", seen.at, seen.call, seen.response),
             other => format!("{other:?}"),

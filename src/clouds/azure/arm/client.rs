@@ -147,16 +147,16 @@ impl ArmClient {
             retry_after: Some(wait),
             fault: context.fault(None, &format!("not sent: throttled by Azure for another {} s", wait.as_secs())),
         })?;
-        let (mut response, generation) = self.send_once(call, &method, url, headers, &body).await?;
+        let (mut response, mut generation) = self.send_once(call, &method, url, headers, &body).await?;
         // A request with a refused token had no effect, so this never repeats a write.
         let renew = || self.sign_in.as_ref().is_some_and(|sign_in| sign_in.renew(generation));
         if response.status == StatusCode::UNAUTHORIZED && renew() {
             tracing::warn!(operation = call.operation, name = call.name, "Azure refused the token; renewing it");
-            response = self.send_once(call, &method, url, headers, &body).await?.0;
+            (response, generation) = self.send_once(call, &method, url, headers, &body).await?;
         }
         if response.status.is_success() {
             if let Some(sign_in) = &self.sign_in {
-                sign_in.token_was_accepted();
+                sign_in.token_was_accepted(generation);
             }
             return Ok(response);
         }

@@ -152,10 +152,13 @@ impl SignIn {
         true
     }
 
-    /// Notes that a request with the current credential succeeded.
-    pub(super) fn token_was_accepted(&self) {
+    /// Notes that a request with a token of this generation succeeded. That of an earlier one may have been sent before
+    /// Azure refused its token, and says nothing of the current one.
+    pub(super) fn token_was_accepted(&self, generation: u64) {
         let mut current = self.current();
-        (current.renew_at, current.pause) = (None, RENEW_PAUSE_MIN);
+        if current.generation == generation {
+            (current.renew_at, current.pause) = (None, RENEW_PAUSE_MIN);
+        }
     }
 
     /// Uses this credential from now on, if there is a token for it.

@@ -334,8 +334,8 @@ impl World {
             Some(due) if due <= self.now + 1_000 => self.now + 1_000,
             Some(due) => due.next_multiple_of(STEP),
         };
-        // Auto Scaling lists an instance within a second or two of the activity that makes it.
         self.end_launches(self.now)?;
+        // Auto Scaling lists an instance within a second or two of the activity that makes it.
         let before = self.cloud.view.clone();
         self.cloud
             .view

@@ -71,7 +71,7 @@ async fn a_running_server_shows_the_last_call_and_the_release_of_the_autoscaler(
 }
 
 #[tokio::test]
-async fn new_instances_are_listed_at_once_only_for_a_release_that_somebody_has_confirmed() {
+async fn new_instances_that_are_listed_at_once_are_a_warning_for_releases_that_may_lack_the_fix() {
     let emulator = aws([plan("web")]);
     let found = |settings: &str, more: &[&str]| {
         let config = config(&emulator, &["0:10:web"], settings);

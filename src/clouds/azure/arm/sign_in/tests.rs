@@ -57,6 +57,19 @@ async fn while_the_sign_in_service_is_down_the_last_token_is_used_as_long_as_it_
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_late_success_of_an_earlier_token_ends_no_pause() {
+    let credential = || Arc::new(OneToken { valid_for: Duration::from_secs(240), hangs: false, asked: 0.into() });
+    let renew: NewCredential = Arc::new(move || Ok(credential()));
+    let scope = "https://arm.test/.default".to_owned();
+    let sign_in = SignIn::new(Bearer { credential: renew().expect("a credential"), scope, renew });
+    assert!(sign_in.renew(0), "the first token is refused");
+    sign_in.token_was_accepted(0);
+    assert!(!sign_in.renew(1), "the second one is refused within the pause");
+    sign_in.token_was_accepted(1);
+    assert!(sign_in.renew(1), "it was accepted meanwhile");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_token_about_to_expire_is_not_used_again() {
     let (sign_in, _) = sign_in(Duration::from_secs(20), false);
     sign_in.token(CONTEXT).await.expect("the first one");
