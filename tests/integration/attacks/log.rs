@@ -12,7 +12,7 @@ use headcount::clouds::simulated::{GroupPlan, Simulated};
 use crate::emulators::aws::Aws;
 use crate::emulators::setup::Setup;
 use crate::peers::free_address;
-use crate::peers::headcount::{ConfigFile, Server, command, run};
+use crate::peers::headcount::{ConfigFile, Server, binary, command, run};
 
 /// What a tag value may hold in both clouds: a forged line, a terminal's escape sequence, and text that reads
 /// backwards.
@@ -54,7 +54,7 @@ async fn serves_without(stderr: &str) {
         // Without the three files that every process has.
         _ => {
             let mut shell = std::process::Command::new("sh");
-            shell.args(["-c", "exec \"$0\" serve --config \"$1\" <&- >&- 2>&-", env!("CARGO_BIN_EXE_headcount")]);
+            shell.args(["-c", "exec \"$0\" serve --config \"$1\" <&- >&- 2>&-"]).arg(binary());
             shell.arg(config.path()).spawn().expect("a shell runs")
         }
     };

@@ -14,6 +14,7 @@ use super::nodes::name_of;
 use super::process::Process;
 use super::trial::Files;
 use crate::peers::free_address;
+use crate::peers::headcount::binary;
 
 /// The name of deploy/demo among what `tests/deploy/run` builds.
 const DEMO: &str = "demo";
@@ -38,7 +39,7 @@ async fn pods_get_nodes_and_nodes_without_pods_go() {
     files.write();
 
     let (grpc, admin) = (free_address(), free_address());
-    let mut headcount = Command::new(env!("CARGO_BIN_EXE_headcount"));
+    let mut headcount = Command::new(binary());
     files.run(&mut headcount, &pod["spec"]["initContainers"][0], &[("0.0.0.0:8087", &admin.to_string())]);
     headcount.arg(format!("--listen={grpc}")).arg(&kubeconfig);
     let headcount = Process::start("headcount", folder.path(), &mut headcount);

@@ -12,7 +12,7 @@ use super::cluster::{Cluster, POD_TOKEN};
 use super::fixture::binaries;
 use super::process::Process;
 use crate::peers::free_address;
-use crate::peers::headcount::Server;
+use crate::peers::headcount::{Server, binary};
 
 /// Combinations that need neither a cloud nor cert-manager: their headcount.yaml serves the simulated cloud.
 const OF_THE_MANIFESTS: &str = "None_unix-socket";
@@ -43,7 +43,7 @@ async fn the_pod_serves_the_autoscaler(combination: &str) {
     files.write();
 
     let admin = free_address();
-    let mut headcount = Command::new(env!("CARGO_BIN_EXE_headcount"));
+    let mut headcount = Command::new(binary());
     files.run(&mut headcount, &pod["spec"]["initContainers"][0], &[("0.0.0.0:8087", &admin.to_string())]);
     let _headcount = Process::start("headcount", folder.path(), &mut headcount);
     eventually("Headcount is ready", || {

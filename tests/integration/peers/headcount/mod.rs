@@ -6,6 +6,7 @@ mod connection;
 mod recordings;
 mod server;
 
+use std::ffi::OsString;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
@@ -23,9 +24,15 @@ pub(crate) const AUTOSCALER_TIMEOUT: Duration = Duration::from_secs(5);
 /// for reads that may lag.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10 * 60);
 
+/// The real binary: the one that cargo built with the tests, or the one that HEADCOUNT_BINARY names, such as a release
+/// build for a measurement.
+pub(crate) fn binary() -> OsString {
+    std::env::var_os("HEADCOUNT_BINARY").unwrap_or_else(|| env!("CARGO_BIN_EXE_headcount").into())
+}
+
 /// A command line of the real binary, with an environment that has nothing from this machine.
 pub(crate) fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_headcount"));
+    let mut command = Command::new(binary());
     command
         .args(arguments)
         .env_clear()

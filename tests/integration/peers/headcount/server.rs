@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tonic::transport::{Channel, Endpoint};
 
-use super::{Client, ConfigFile, Connection, PATIENCE, command, eventually, recordings};
+use super::{Client, ConfigFile, Connection, PATIENCE, binary, command, eventually, recordings};
 
 /// The arguments of a server on free ports.
 const SERVE: [&str; 7] = ["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--log-format", "json"];
@@ -57,7 +57,7 @@ impl Server {
     /// The same, after this command of a shell: `ulimit -n 64`.
     pub(crate) fn limited(limit: &str, arguments: &[&str]) -> Self {
         let mut shell = Command::new("sh");
-        shell.args(["-c", &format!("{limit}; exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_headcount")]);
+        shell.args(["-c", &format!("{limit}; exec \"$0\" \"$@\"")]).arg(binary());
         Self::run(shell.args(SERVE).args(arguments).stdin(Stdio::null()))
     }
 
