@@ -8,6 +8,7 @@ use headcount::cloud::{
     Acceptance, Cloud, CloudError, Deletion, GroupName, GroupReading, InstanceType, LaunchActivity, LaunchRequest,
     LaunchResult, LaunchSpec, Listing, OperationHandle, Progress, ProviderId, Shortfall, WritableCloud,
 };
+use tokio::time::Instant;
 
 use super::Violation;
 use super::connection::Connection;
@@ -35,11 +36,30 @@ struct Group {
     /// Whether a read since the last write has succeeded.
     is_read: bool,
     launches: u64,
-    /// Whether a read since the last launch has succeeded. A launch is relative: it is not computed on what other
-    /// writes change, nor are they on it.
-    is_read_for_launch: bool,
+    /// The reads that no launch was computed on. A launch is relative: it is not computed on what other writes change,
+    /// nor are they on it.
+    unspent: Unspent,
     /// The first write without one.
     blind: Option<String>,
+}
+
+/// How many reads succeeded at the latest moment at which any did. A launch runs beside the next read, which may end
+/// before it is sent, but at the same moment.
+#[derive(Default)]
+struct Unspent(Option<(Instant, u32)>);
+
+impl Unspent {
+    fn add(&mut self, now: Instant) {
+        let before = self.0.filter(|(at, _)| *at == now).map_or(0, |(_, reads)| reads);
+        self.0 = Some((now, before + 1));
+    }
+
+    /// Takes the one that a launch is computed on, and whatever is older. Returns whether there was one.
+    fn spend(&mut self, now: Instant) -> bool {
+        let Some((at, reads)) = self.0.take() else { return false };
+        self.0 = Some((at, reads - 1)).filter(|(at, left)| *at == now && *left > 0);
+        true
+    }
 }
 
 impl Witness {
@@ -60,7 +80,9 @@ impl Seen {
         let answer = call.await;
         self.of(group, |group| {
             group.is_read |= answer.is_ok() && group.writes == before;
-            group.is_read_for_launch |= answer.is_ok();
+            if answer.is_ok() {
+                group.unspent.add(Instant::now());
+            }
         });
         answer
     }
@@ -77,7 +99,7 @@ impl Seen {
     fn launches(&self, basis: &GroupReading, what: &str) {
         self.of(&basis.name, |group| {
             group.launches += 1;
-            if !std::mem::take(&mut group.is_read_for_launch) {
+            if !group.unspent.spend(Instant::now()) {
                 group.blind.get_or_insert_with(|| what.to_owned());
             }
         });
