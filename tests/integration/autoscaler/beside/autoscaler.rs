@@ -88,6 +88,28 @@ pub(super) async fn measure<E: Shared>(name: &'static str, measured: Measured) {
     report(cloud, measured, "backed-off", waited(backed_off, began));
 }
 
+/// The minute in which six pods need nodes at once, which is one scale-up.
+pub(super) async fn measure_burst<E: Shared>(name: &'static str, measured: Measured) {
+    if servers().is_none() {
+        return;
+    }
+    let seconds = |from, to| Duration::from_secs(from)..=Duration::from_secs(to);
+    let web = E::group("web").sized(0, 100, 4).launch_time(seconds(2, 4)).delete_time(seconds(2, 4));
+    let flags = ["--scale-down-unneeded-time=1h", "--max-node-provision-time=15m"];
+    let mut scenario = Scenario::new(name).scan_interval("10s").refresh("15s").flags(&flags);
+    scenario.upstream = measured == Measured::Upstream;
+    let fixture = Fixture::start(scenario, E::open(vec![web])).await.expect("the programs are built");
+    fixture.until("all nodes registered", async |fixture| fixture.nodes().await.len() == 4).await;
+    fixture.create_pods(4, ONE_PER_NODE).await;
+    fixture.until("they run", async |fixture| fixture.scheduled().await == 4).await;
+    let emulator = &fixture.setup.emulator;
+    emulator.forget_requests();
+    fixture.create_pods(6, ONE_PER_NODE).await;
+    tokio::time::sleep(MINUTE).await;
+    report(emulator.cloud(), measured, "calls-per-burst-minute", emulator.requests().len());
+    fixture.until("all pods have nodes", async |fixture| fixture.scheduled().await == 10).await;
+}
+
 /// Makes the priority expander prefer the first group to the second.
 fn priorities([first, second]: [&str; 2]) -> Value {
     json!({

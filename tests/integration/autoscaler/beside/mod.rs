@@ -66,6 +66,22 @@ async fn azure_upstream() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn aws_burst() {
+    for (name, measured) in [("burst_aws_headcount", Measured::Headcount), ("burst_aws_upstream", Measured::Upstream)] {
+        autoscaler::measure_burst::<Aws>(name, measured).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn azure_burst() {
+    for (name, measured) in
+        [("burst_azure_headcount", Measured::Headcount), ("burst_azure_upstream", Measured::Upstream)]
+    {
+        autoscaler::measure_burst::<Arm>(name, measured).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn aws_idle() {
     idle::measure().await;
 }
