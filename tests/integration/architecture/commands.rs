@@ -7,6 +7,7 @@ use std::process::Command;
 
 use super::documents::pages;
 use super::rust_files;
+use crate::peers::headcount::binary;
 
 /// The first words of the commands that can be checked here.
 const PROGRAMS: [&str; 7] = ["headcount", "cargo", "just", "grpcurl", "tests/", "deploy/", ".ci/"];
@@ -48,7 +49,7 @@ fn missing(command: &str, root: &Path) -> Option<String> {
 fn missing_in_headcount(words: &[&str]) -> Option<String> {
     let names = words.iter().take_while(|word| word.chars().all(|letter| letter.is_ascii_lowercase() || letter == '-'));
     let names: Vec<&&str> = names.take_while(|word| !word.starts_with('-')).collect();
-    let output = Command::new(env!("CARGO_BIN_EXE_headcount")).args(&names).arg("--help").env_clear().output();
+    let output = Command::new(binary()).args(&names).arg("--help").env_clear().output();
     let output = output.expect("the binary runs");
     if !output.status.success() {
         return Some(format!("the command {names:?}"));

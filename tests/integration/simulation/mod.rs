@@ -27,9 +27,9 @@ use crate::verify::reports;
 use schedule::{Processes, Schedule};
 
 /// The seeds that run by default.
-const SEEDS: Range<u64> = 0..120;
+const SEEDS: Range<u64> = 0..250;
 /// The same with two processes.
-const SEEDS_OF_TWO: Range<u64> = 0..60;
+const SEEDS_OF_TWO: Range<u64> = 0..125;
 /// The seeds of each report's world.
 const SEEDS_OF_WORLD: Range<u64> = 0..15;
 /// The number of violations after which no more seeds are started.

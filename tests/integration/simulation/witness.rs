@@ -36,8 +36,8 @@ struct Group {
     /// Whether a read since the last write has succeeded.
     is_read: bool,
     launches: u64,
-    /// The reads that no launch was computed on. A launch is relative: it is not computed on what other writes change,
-    /// nor are they on it.
+    /// The reads for a write that no launch was computed on. A launch is relative: it is not computed on what other
+    /// writes change, nor are they on it.
     unspent: Unspent,
     /// The first write without one.
     blind: Option<String>,
@@ -80,10 +80,20 @@ impl Seen {
         let answer = call.await;
         self.of(group, |group| {
             group.is_read |= answer.is_ok() && group.writes == before;
-            if answer.is_ok() {
-                group.unspent.add(Instant::now());
-            }
         });
+        answer
+    }
+
+    /// The same for a read that a write is computed on.
+    async fn read_for_write<T>(
+        &self,
+        group: &GroupName,
+        call: impl Future<Output = Result<T, CloudError>>,
+    ) -> Result<T, CloudError> {
+        let answer = self.read(group, call).await;
+        if answer.is_ok() {
+            self.of(group, |group| group.unspent.add(Instant::now()));
+        }
         answer
     }
 
@@ -153,11 +163,11 @@ impl Cloud for Witness {
     }
 
     async fn read_capacity(&self, group: &GroupName) -> Result<Option<GroupReading>, CloudError> {
-        self.seen.read(group, self.cloud.read_capacity(group)).await
+        self.seen.read_for_write(group, self.cloud.read_capacity(group)).await
     }
 
     async fn observe_for_write(&self, group: &GroupName) -> Result<Option<GroupReading>, CloudError> {
-        self.seen.read(group, self.cloud.observe_for_write(group)).await
+        self.seen.read_for_write(group, self.cloud.observe_for_write(group)).await
     }
 
     async fn launch_activity(&self, group: &GroupName, shortfall: Shortfall) -> Result<LaunchActivity, CloudError> {

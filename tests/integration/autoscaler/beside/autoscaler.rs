@@ -1,8 +1,9 @@
 //! Both servers under the real autoscaler at its default interval: cloud calls, loops, and how late they see changes.
 
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
-use headcount::clouds::simulated::{LaunchOutcome, Pick, PlannedFailure};
+use headcount::clouds::simulated::{GroupPlan, LaunchOutcome, Pick, PlannedFailure};
 use serde_json::{Value, json};
 
 use super::super::fixture::Fixture;
@@ -21,18 +22,10 @@ const TO_REST: Duration = Duration::from_secs(130);
 const PATIENCE: Duration = Duration::from_secs(280);
 
 pub(super) async fn measure<E: Shared>(name: &'static str, measured: Measured) {
-    if servers().is_none() {
-        return;
-    }
-    let seconds = |from, to| Duration::from_secs(from)..=Duration::from_secs(to);
     let failure = PlannedFailure::out_of_resources(E::shortage(), "There is no capacity.");
     let spot = E::group("spot").sized(0, 10, 0).launches(Pick::Always, LaunchOutcome::fails(failure, seconds(1, 2)));
-    let web = E::group("web").sized(0, 100, 20).launch_time(seconds(2, 4)).delete_time(seconds(2, 4));
-    // The autoscaler's own default for the provision timeout: upstream needs a minute to see its nodes.
-    let flags = ["--expander=priority", "--scale-down-unneeded-time=1h", "--max-node-provision-time=15m"];
-    let mut scenario = Scenario::new(name).scan_interval("10s").refresh("15s").flags(&flags);
-    scenario.upstream = measured == Measured::Upstream;
-    let fixture = Fixture::start(scenario, E::open(vec![spot, web])).await.expect("the programs are built");
+    let cloud = E::open(vec![spot, web::<E>(20)]);
+    let Some(fixture) = start(name, measured, &["--expander=priority"], cloud).await else { return };
     let emulator = &fixture.setup.emulator;
     let cloud = emulator.cloud();
     fixture.cluster.api.create(&priorities(["web", "spot"])).await;
@@ -90,15 +83,7 @@ pub(super) async fn measure<E: Shared>(name: &'static str, measured: Measured) {
 
 /// The minute in which six pods need nodes at once, which is one scale-up.
 pub(super) async fn measure_burst<E: Shared>(name: &'static str, measured: Measured) {
-    if servers().is_none() {
-        return;
-    }
-    let seconds = |from, to| Duration::from_secs(from)..=Duration::from_secs(to);
-    let web = E::group("web").sized(0, 100, 4).launch_time(seconds(2, 4)).delete_time(seconds(2, 4));
-    let flags = ["--scale-down-unneeded-time=1h", "--max-node-provision-time=15m"];
-    let mut scenario = Scenario::new(name).scan_interval("10s").refresh("15s").flags(&flags);
-    scenario.upstream = measured == Measured::Upstream;
-    let fixture = Fixture::start(scenario, E::open(vec![web])).await.expect("the programs are built");
+    let Some(fixture) = start(name, measured, &[], E::open(vec![web::<E>(4)])).await else { return };
     fixture.until("all nodes registered", async |fixture| fixture.nodes().await.len() == 4).await;
     fixture.create_pods(4, ONE_PER_NODE).await;
     fixture.until("they run", async |fixture| fixture.scheduled().await == 4).await;
@@ -108,6 +93,31 @@ pub(super) async fn measure_burst<E: Shared>(name: &'static str, measured: Measu
     tokio::time::sleep(MINUTE).await;
     report(emulator.cloud(), measured, "calls-per-burst-minute", emulator.requests().len());
     fixture.until("all pods have nodes", async |fixture| fixture.scheduled().await == 10).await;
+}
+
+fn seconds(from: u64, to: u64) -> RangeInclusive<Duration> {
+    Duration::from_secs(from)..=Duration::from_secs(to)
+}
+
+/// The group that can grow.
+fn web<E: Shared>(nodes: u32) -> GroupPlan {
+    E::group("web").sized(0, 100, nodes).launch_time(seconds(2, 4)).delete_time(seconds(2, 4))
+}
+
+/// The autoscaler at its default scan interval, with these flags, and one of the servers. `None` if upstream's are not
+/// built.
+async fn start<E: Shared>(
+    name: &'static str,
+    measured: Measured,
+    flags: &[&'static str],
+    cloud: E,
+) -> Option<Fixture<E>> {
+    servers()?;
+    // The autoscaler's own default for the provision timeout: upstream needs a minute to see its nodes.
+    let scenario = Scenario::new(name).scan_interval("10s").refresh("15s").flags(flags);
+    let mut scenario = scenario.flags(&["--scale-down-unneeded-time=1h", "--max-node-provision-time=15m"]);
+    scenario.upstream = measured == Measured::Upstream;
+    Some(Fixture::start(scenario, cloud).await.expect("the programs are built"))
 }
 
 /// Makes the priority expander prefer the first group to the second.

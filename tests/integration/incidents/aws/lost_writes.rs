@@ -103,7 +103,7 @@ async fn asg_lost_terminate_answer() {
     let names = ["one", "batch", "never"];
     let aws = aws(names.map(|name| group(name, (0, 20, 6))));
     aws.simulated().world(|world, now| world.keep_past_readings(now, STALE * 2));
-    // A listing takes none of the old reads.
+    // Listings are rare, so that none takes one of the old reads.
     let mut setup = Setup::with(aws, |options| options.refresh = "60s".to_owned()).await;
     eventually("the past is old enough", || setup.emulator.simulated().elapsed() > STALE * 2).await;
     setup.emulator.simulated().faults(|faults| {

@@ -154,6 +154,7 @@ async fn asg_surplus_moves() {
     let client = &mut setup.client;
     assert_eq!(client.target("web").await, 30, "served from the second read on");
     for _ in 0..3 {
+        // The cloud removes the oldest first: by the time of the call, it might have removed one of those itself.
         let victim = client.nodes_in("web", 1).await.remove(15);
         client.delete("web", &[&victim]).await.expect("the surplus does not block it");
         read_again(client, &setup.emulator).await;
