@@ -1,9 +1,10 @@
-//! The commands that read, print and end.
+//! The commands that end by themselves.
 
 mod check;
 mod compare;
 mod demo;
 mod export;
+mod verify;
 
 use std::process::Output;
 

@@ -1,7 +1,5 @@
-//! `headcount verify`: its page, its reports, the command, and runs through the real clients against the emulators.
+//! `headcount verify`: its page, its reports, and runs through the real clients against the emulators.
 
-#[cfg(all(feature = "aws", feature = "azure"))]
-mod command;
 #[cfg(all(feature = "aws", feature = "azure"))]
 mod emulated;
 mod page;

@@ -1,4 +1,4 @@
-//! The command: which groups it takes, and what it writes.
+//! `headcount verify`: which groups it takes, and what it writes.
 
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use headcount::cloud::CapacityIs;
 use headcount::clouds::simulated::{GroupPlan, Simulated, seconds};
 use headcount::verify::{Probe, Report, Verdict};
 
-use crate::commands::texts;
+use super::texts;
 use crate::emulators::Emulator;
 use crate::emulators::arm::Arm;
 use crate::peers::headcount::{ConfigFile, command, eventually, run};
