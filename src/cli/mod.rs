@@ -1,5 +1,7 @@
 //! The command line: one file for each command, without logic of its own.
 
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+mod allocator;
 mod autoscaler;
 mod check;
 mod clouds;
@@ -106,6 +108,8 @@ enum CommandError {
 /// Parses the command line and runs the command. Returns 0 for success, 1 for failure, and 2 for an invalid
 /// configuration or command line.
 pub fn run() -> ExitCode {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    allocator::return_large_buffers();
     let Arguments { command, log, log_format } = Arguments::parse();
     let filter = log.as_deref().unwrap_or_else(|| command.default_log());
     let outcome = log::start(filter, log_format).and_then(|()| runtime()).and_then(|runtime| {
