@@ -29,6 +29,8 @@ pub(crate) enum Doubt {
         before: u32,
         /// The capacity that was read, also without instances being deleted.
         after: u32,
+        /// The instances that were read, also without those being deleted.
+        listed: u32,
     },
     /// Half or more of the instances are gone, and nothing that Headcount did explains it.
     InstancesGone {
@@ -45,7 +47,7 @@ impl fmt::Display for Doubt {
             Self::CapacityBelowLive { capacity, live } => {
                 write!(formatter, "the capacity is {capacity}, but {live} instances are live")
             }
-            Self::CapacityFell { before, after } => write!(formatter, "the capacity fell from {before} to {after}"),
+            Self::CapacityFell { before, after, .. } => write!(formatter, "the capacity fell from {before} to {after}"),
             Self::InstancesGone { before, after } => {
                 write!(formatter, "only {after} of {before} instances are listed")
             }
@@ -86,15 +88,15 @@ pub(crate) fn doubt(state: &GroupState, observation: &Observation) -> Option<Dou
     }
     // Deletions explain a capacity of 0, but no list shows yet that they are done. A wrong read of 0 looks the same.
     let is_emptied_unseen = now.capacity == 0 && observation.detailed < observation.begun && observation.counted() > 0;
+    let listed = staying(observation, &next);
     if is_emptied_unseen && before.capacity > 0 {
-        return Some(Doubt::CapacityFell { before: before.capacity, after: 0 });
+        return Some(Doubt::CapacityFell { before: before.capacity, after: 0, listed });
     }
     if has_halved(before.remaining, now.remaining) {
-        return Some(Doubt::CapacityFell { before: before.remaining, after: now.remaining });
+        return Some(Doubt::CapacityFell { before: before.remaining, after: now.remaining, listed });
     }
-    let (staying_before, staying_now) = (staying(previous, in_flight), staying(observation, &next));
-    has_halved(staying_before, staying_now)
-        .then_some(Doubt::InstancesGone { before: staying_before, after: staying_now })
+    let listed_before = staying(previous, in_flight);
+    has_halved(listed_before, listed).then_some(Doubt::InstancesGone { before: listed_before, after: listed })
 }
 
 /// Listed instances being deleted that the capacity was seen to count.
@@ -121,17 +123,22 @@ fn staying(observation: &Observation, in_flight: &InFlight) -> u32 {
 }
 
 impl Doubt {
-    /// Whether a second observation with the doubt `other` confirms the first. If the capacity is too low, only the
-    /// capacity has to be the same: the cloud's own surplus changes from read to read. A fall may go on, as in a zone
-    /// outage, but not by half again: that would be a doubt of its own.
+    /// Whether a second observation with the doubt `other` confirms the first. A fall may go on, as in a zone outage, but
+    /// not by half again, of the capacity or of the instances: that would be a doubt of its own. If the capacity is below
+    /// the live instances, the second one shows the same capacity: only the cloud's own surplus changes from read to read.
     pub(crate) fn is_confirmed_by(&self, other: &Self) -> bool {
+        let goes_on = |after: u32, second: u32| second <= after && !has_halved(after, second);
         match (self, other) {
-            (Self::CapacityBelowLive { capacity, .. }, Self::CapacityBelowLive { capacity: second, .. }) => {
-                capacity == second
-            }
-            (Self::CapacityFell { before, after }, Self::CapacityFell { before: second_before, after: second })
-            | (Self::InstancesGone { before, after }, Self::InstancesGone { before: second_before, after: second }) => {
-                before == second_before && second <= after && !has_halved(*after, *second)
+            (
+                Self::CapacityBelowLive { capacity, live },
+                Self::CapacityBelowLive { capacity: second, live: others },
+            ) => capacity == second && !has_halved(*live, *others),
+            (
+                Self::CapacityFell { before, after, listed },
+                Self::CapacityFell { before: second_before, after: second, listed: second_listed },
+            ) => before == second_before && goes_on(*after, *second) && !has_halved(*listed, *second_listed),
+            (Self::InstancesGone { before, after }, Self::InstancesGone { before: second_before, after: second }) => {
+                before == second_before && goes_on(*after, *second)
             }
             _ => false,
         }

@@ -11,7 +11,7 @@ fn contradictory_observations_are_doubted_until_a_second_one_confirms_them() {
         doubt(&group.state, &reading)
     };
     assert_eq!(doubted(0, running(0..90)), Some(Doubt::CapacityBelowLive { capacity: 0, live: 90 }));
-    assert_eq!(doubted(0, vec![]), Some(Doubt::CapacityFell { before: 90, after: 0 }));
+    assert_eq!(doubted(0, vec![]), Some(Doubt::CapacityFell { before: 90, after: 0, listed: 0 }));
     assert_eq!(doubted(90, vec![]), Some(Doubt::InstancesGone { before: 90, after: 0 }));
     assert_eq!(doubted(88, running(0..88)), None);
     assert_eq!(doubted(120, running(0..90)), None);
@@ -70,7 +70,7 @@ fn a_capacity_of_0_is_doubted_until_a_list_shows_what_became_of_the_deletions() 
     let mut reading = group.reading(0, vec![]).reading;
     reading.instances = None;
     let unseen = group.observation().with_capacity_of(reading, group.now, wall(group.seconds()));
-    assert_eq!(doubt(&group.state, &unseen), Some(Doubt::CapacityFell { before: 6, after: 0 }));
+    assert_eq!(doubt(&group.state, &unseen), Some(Doubt::CapacityFell { before: 6, after: 0, listed: 0 }));
     let seen = group.reading(0, deleting(2..6, Counts::UntilDeleted));
     assert_eq!(doubt(&group.state, &seen), None);
 }
@@ -105,7 +105,7 @@ fn a_capacity_that_falls_by_the_instances_being_deleted_is_no_contradiction() {
 
 #[test]
 fn a_fall_that_goes_on_is_confirmed_and_a_second_fall_by_half_is_not() {
-    let fell = |after| Doubt::CapacityFell { before: 60, after };
+    let fell = |after| Doubt::CapacityFell { before: 60, after, listed: 60 };
     let gone = |after| Doubt::InstancesGone { before: 60, after };
     for doubt in [&fell as &dyn Fn(u32) -> Doubt, &gone] {
         let first = doubt(27);
@@ -115,4 +115,16 @@ fn a_fall_that_goes_on_is_confirmed_and_a_second_fall_by_half_is_not() {
         }
     }
     assert!(!fell(27).is_confirmed_by(&gone(27)));
+}
+
+#[test]
+fn a_fall_of_the_capacity_is_not_confirmed_by_a_list_that_lost_half_of_its_instances() {
+    let group = Group::new(29, running(0..29));
+    let fell = |listed| doubt(&group.state, &group.reading(7, running(0..listed))).expect("doubted");
+    let first = fell(7);
+    assert!(first.is_confirmed_by(&fell(7)) && first.is_confirmed_by(&fell(6)));
+    assert!(!first.is_confirmed_by(&fell(0)) && !first.is_confirmed_by(&fell(3)), "a doubt of its own");
+    assert!(fell(0).is_confirmed_by(&first), "the list was wrong before");
+    let below = |listed| doubt(&group.state, &group.reading(0, running(0..listed))).expect("doubted");
+    assert!(below(29).is_confirmed_by(&below(20)) && !below(29).is_confirmed_by(&below(9)));
 }
