@@ -63,20 +63,29 @@ struct Shown {
 }
 
 impl Launch {
-    /// How much of this launch is not shown by an observation that has this capacity.
-    fn gap(&self, observation: &Observation, capacity: u32) -> u32 {
+    /// How much of this launch is not shown by an observation that has this capacity, and that is too old to show the
+    /// deletions of `unread`.
+    fn gap(&self, observation: &Observation, capacity: u32, unread: &BTreeSet<ProviderId>) -> u32 {
         let lives = |id: &ProviderId| {
             observation.instances.iter().any(|one| one.id == *id && one.state != InstanceState::Deleting)
         };
         let lowered = count(self.deleted.iter().filter(|id| !lives(id)).count());
         let expected = self.from.saturating_add(self.number).saturating_sub(lowered);
+        // `from` shows those that were accepted before, and this capacity still counts them.
+        let capacity = capacity.saturating_sub(count(unread.difference(&self.deleted).count()));
         if self.is_included { 0 } else { expected.saturating_sub(capacity).min(self.number) }
     }
 
     /// What an observation with this capacity shows of it. `new` are listed instances that launches may have made whose
     /// outcome is not known.
-    fn shown(&self, observation: &Observation, capacity: u32, new: &mut Vec<&ProviderId>) -> Shown {
-        let (mut launch, gap) = (self.clone(), self.gap(observation, capacity));
+    fn shown(
+        &self,
+        observation: &Observation,
+        capacity: u32,
+        unread: &BTreeSet<ProviderId>,
+        new: &mut Vec<&ProviderId>,
+    ) -> Shown {
+        let (mut launch, gap) = (self.clone(), self.gap(observation, capacity, unread));
         let Some(known) = &mut launch.launched else {
             let mut unlisted = self.number;
             new.retain(|id| {
@@ -101,7 +110,8 @@ impl Launch {
             // A list without any of them is older than the launch, whatever its capacity is.
             let is_younger = listed > 0 || known.all.is_empty();
             known.is_shown |= is_younger && unshown == 0;
-            let is_raised = known.is_shown || begun.since(known.at) > LAUNCH_RAISES;
+            // A capacity that has shown it is not enough: this read may lag behind that one.
+            let is_raised = begun.since(known.at) > LAUNCH_RAISES;
             self.unshown = if is_younger && is_raised { 0 } else { unshown };
         }
         self
@@ -213,8 +223,8 @@ impl InFlight {
         // Live instances beyond the capacity, without the cloud's own. It has no room yet for as many of those that
         // launches made, whoever else changed it: for those that it does not show first.
         let beyond = live.saturating_sub(capacity).saturating_sub(self.surplus);
-        let shown: Vec<Shown> =
-            self.launches.iter().map(|launch| launch.shown(observation, capacity, &mut new)).collect();
+        let shown = self.launches.iter().map(|launch| launch.shown(observation, capacity, &self.unread, &mut new));
+        let shown: Vec<Shown> = shown.collect();
         let unraised: u32 = shown.iter().map(|one| one.gap.min(one.listed)).sum();
         let mut others = beyond.saturating_sub(unraised);
         let after = |Shown { launch, gap, listed }| {

@@ -69,6 +69,33 @@ fn a_read_that_lags_behind_a_launch_takes_nothing_back() {
 }
 
 #[test]
+fn a_read_that_lags_behind_a_capacity_that_was_shown_takes_nothing_back() {
+    let mut group = Group::new(3, running(0..3));
+    let (first, second) = (group.launch(1), group.launch(1));
+    group.end(first, 3..4);
+    group.see(4, running(0..4));
+    group.see(3, running(0..4));
+    assert_eq!(group.target(), 5, "it lists the first one, and is from before the capacity was raised");
+    group.end(second, 4..5);
+    group.see(5, running(0..5));
+    assert_eq!(group.target(), 5);
+}
+
+#[test]
+fn a_read_that_lags_behind_a_deletion_takes_no_launch_after_it_back() {
+    let live = |numbers: std::ops::Range<u32>| -> Vec<Instance> {
+        numbers.map(|number| instance(number, InstanceState::Running, Counts::Yes)).collect()
+    };
+    let mut group = Group::new(3, live(0..3));
+    group.delete_with(0..1, None);
+    group.see(2, all(&[deleting(0..1, Counts::No), live(1..3)]));
+    group.launch(1);
+    assert_eq!(group.target(), 3);
+    group.see(3, live(0..3));
+    assert_eq!(group.target(), 3, "it shows neither the deletion nor the launch");
+}
+
+#[test]
 fn instances_that_the_capacity_does_not_count_in_time_are_a_surplus() {
     let mut group = Group::new(3, running(0..3));
     let launch = group.launch(2);

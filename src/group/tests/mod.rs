@@ -192,9 +192,12 @@ impl Group {
     }
 
     fn delete(&mut self, numbers: std::ops::Range<u32>) -> OperationId {
+        self.delete_with(numbers, Some(OperationHandle("delete".into())))
+    }
+
+    fn delete_with(&mut self, numbers: std::ops::Range<u32>, handle: Option<OperationHandle>) -> OperationId {
         self.operations += 1;
         let operation = OperationId(self.operations);
-        let handle = Some(OperationHandle("delete".into()));
         let ids = ids(numbers);
         self.state.send_deletion(&ids, plan::not_lowering(&self.state, &ids), self.now);
         let ids = ids.into_iter().collect();
