@@ -183,7 +183,7 @@ impl FaultPlan {
         if is_empty {
             self.raised_from_zero.insert(name.to_owned(), Instant::now());
         }
-        drop(world.cloud.set_desired_externally(name, rng.u32(..=20)));
+        world.resize(name, rng.u32(..=20));
     }
 
     /// A wrong read may arrive late, and counts from its arrival: now at the latest, if none is pending any more.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use headcount::clouds::simulated::{CallFault, CallKind, Faults, GroupStyle};
+use headcount::clouds::simulated::{Call, CallFault, CallKind, Faults, GroupStyle};
 use tokio::time::{Instant, sleep};
 
 use super::World;
@@ -21,6 +21,8 @@ pub(super) const AFTER_CRASH: Duration = Duration::from_secs(45);
 const REPEATED_AFTER_CRASH: Duration = Duration::from_secs(22 + 22 + 25);
 /// How long an Auto Scaling group tolerates a surplus, and how long a call about it may take.
 const SURPLUS_TOLERATED: Duration = Duration::from_secs(25);
+/// How long a call may take to take effect, where the cloud responds in time.
+const CALL_LASTS: Duration = Duration::from_millis(1_500);
 /// How long a deletion may count before a read settles it: 10 s until its client gives up, 30 s in which reads may
 /// lag, and the reads themselves.
 pub(super) const UNSETTLED: Duration = Duration::from_secs(75);
@@ -74,6 +76,7 @@ impl World {
         killed.retain(|killed| {
             let excused = after_crash(killed.at)
                 || self.was_blocked(&killed.group, killed.at)
+                || self.was_resized_in_between(&killed.group, killed.at)
                 || self.was_named_by_both(&killed.group, killed.at)
                 || self.was_set_by_both(&killed.group, killed.at);
             !(killed.id.as_str().starts_with("aws:") && excused)
@@ -93,6 +96,23 @@ impl World {
             let mut calls =
                 faults.calls().filter(|call| call.group.as_deref() == Some(group) && kinds.contains(&call.kind));
             calls.any(|call| call.call_fault.is_some() && call.at <= at && at <= call.at + SURPLUS_TOLERATED)
+        })
+    }
+
+    /// Whether another client set the capacity between a write of it, shortly before, and the read that this was computed
+    /// from (`changed-between-read-and-write`). No read shows that capacity, so nothing is raised back to it.
+    fn was_resized_in_between(&self, group: &str, at: Duration) -> bool {
+        let ledger = self.ledger.borrow();
+        let resized = ledger.resized.get(group).map(Vec::as_slice).unwrap_or_default();
+        self.cloud.faults(|faults| {
+            let of_group = || faults.calls().filter(|call| call.group.as_deref() == Some(group));
+            let is_recent = |call: &&Call| call.at <= at && at <= call.at + SURPLUS_TOLERATED;
+            let mut sets = of_group().filter(|call| call.kind == CallKind::SetCapacity).filter(is_recent);
+            sets.any(|set| {
+                let reads = of_group().filter(|call| call.kind == CallKind::Observe && call.at < set.at);
+                let Some(read) = reads.map(|call| call.at).max() else { return false };
+                resized.iter().any(|resized| (read..=set.at + CALL_LASTS).contains(resized))
+            })
         })
     }
 

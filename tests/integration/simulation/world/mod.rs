@@ -35,6 +35,8 @@ struct Ledger {
     surpluses: BTreeSet<String>,
     /// When the caller last took back instances that had not arrived, by group.
     taken_back: BTreeMap<String, Duration>,
+    /// When another client set the capacity of each group.
+    resized: BTreeMap<String, Vec<Duration>>,
     has_second_process: bool,
 }
 
@@ -68,6 +70,7 @@ impl World {
             requested: capacities,
             surpluses: BTreeSet::new(),
             taken_back: BTreeMap::new(),
+            resized: BTreeMap::new(),
             has_second_process: false,
         };
         Self::with((0, seed.is_multiple_of(RECORDED_EVERY)), cloud, Rc::default(), Rc::new(RefCell::new(ledger)))
@@ -148,6 +151,14 @@ impl World {
     pub(super) fn launch_surplus(&self, group: &str, number: u32, lasts: Duration) {
         if self.cloud.launch_surplus(group, number, lasts).is_ok() {
             self.ledger.borrow_mut().surpluses.insert(group.to_owned());
+        }
+    }
+
+    /// Has another client set the capacity of a group.
+    pub(super) fn resize(&self, group: &str, to: u32) {
+        if self.cloud.set_desired_externally(group, to).is_ok() {
+            let at = self.cloud.elapsed();
+            self.ledger.borrow_mut().resized.entry(group.to_owned()).or_default().push(at);
         }
     }
 
