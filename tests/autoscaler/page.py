@@ -55,6 +55,8 @@ def latency(results, table):
 FIGURES = {
     "failed-launch-listed": "a launch that failed is listed as failed, s",
     "backed-off": "CA backs off after a launch that failed, s",
+    "other-group-grown": "from a launch without capacity to the growth of another group, s",
+    "other-group-grown-synchronous": "the same with `launch: synchronous`",
     "outside-change-seen": "change from outside seen, s",
     "calls-per-idle-minute": "cloud calls per idle minute",
     "calls-per-idle-minute-numbered": "the same with numbered launch template versions",

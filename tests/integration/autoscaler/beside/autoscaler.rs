@@ -19,13 +19,12 @@ const MINUTE: Duration = Duration::from_secs(60);
 const TO_REST: Duration = Duration::from_secs(130);
 
 /// The longest wait for anything. Upstream never sees some failures.
-const PATIENCE: Duration = Duration::from_secs(280);
+pub(super) const PATIENCE: Duration = Duration::from_secs(280);
 
 pub(super) async fn measure<E: Shared>(name: &'static str, measured: Measured) {
-    let failure = PlannedFailure::out_of_resources(E::shortage(), "There is no capacity.");
-    let spot = E::group("spot").sized(0, 10, 0).launches(Pick::Always, LaunchOutcome::fails(failure, seconds(1, 2)));
-    let cloud = E::open(vec![spot, web::<E>(20)]);
-    let Some(fixture) = start(name, measured, &["--expander=priority"], cloud).await else { return };
+    let cloud = E::open(vec![without_capacity::<E>(), web::<E>(20)]);
+    let scenario = scenario(name, measured).flags(&["--expander=priority"]);
+    let Some(fixture) = start(scenario, cloud).await else { return };
     let emulator = &fixture.setup.emulator;
     let cloud = emulator.cloud();
     fixture.cluster.api.create(&priorities(["web", "spot"])).await;
@@ -83,7 +82,7 @@ pub(super) async fn measure<E: Shared>(name: &'static str, measured: Measured) {
 
 /// The minute in which six pods need nodes at once, which is one scale-up.
 pub(super) async fn measure_burst<E: Shared>(name: &'static str, measured: Measured) {
-    let Some(fixture) = start(name, measured, &[], E::open(vec![web::<E>(4)])).await else { return };
+    let Some(fixture) = start(scenario(name, measured), E::open(vec![web::<E>(4)])).await else { return };
     fixture.until("all nodes registered", async |fixture| fixture.nodes().await.len() == 4).await;
     fixture.create_pods(4, ONE_PER_NODE).await;
     fixture.until("they run", async |fixture| fixture.scheduled().await == 4).await;
@@ -95,33 +94,38 @@ pub(super) async fn measure_burst<E: Shared>(name: &'static str, measured: Measu
     fixture.until("all pods have nodes", async |fixture| fixture.scheduled().await == 10).await;
 }
 
+/// A group whose launches fail after 1 to 2 s.
+pub(super) fn without_capacity<E: Shared>() -> GroupPlan {
+    let failure = PlannedFailure::out_of_resources(E::shortage(), "There is no capacity.");
+    E::group("spot").sized(0, 10, 0).launches(Pick::Always, LaunchOutcome::fails(failure, seconds(1, 2)))
+}
+
 fn seconds(from: u64, to: u64) -> RangeInclusive<Duration> {
     Duration::from_secs(from)..=Duration::from_secs(to)
 }
 
 /// The group that can grow.
-fn web<E: Shared>(nodes: u32) -> GroupPlan {
+pub(super) fn web<E: Shared>(nodes: u32) -> GroupPlan {
     E::group("web").sized(0, 100, nodes).launch_time(seconds(2, 4)).delete_time(seconds(2, 4))
 }
 
-/// The autoscaler at its default scan interval, with these flags, and one of the servers. `None` if upstream's are not
-/// built.
-async fn start<E: Shared>(
-    name: &'static str,
-    measured: Measured,
-    flags: &[&'static str],
-    cloud: E,
-) -> Option<Fixture<E>> {
-    servers()?;
+/// The autoscaler at its default scan interval, with one of the servers.
+pub(super) fn scenario(name: &'static str, measured: Measured) -> Scenario {
     // The autoscaler's own default for the provision timeout: upstream needs a minute to see its nodes.
-    let scenario = Scenario::new(name).scan_interval("10s").refresh("15s").flags(flags);
+    let scenario = Scenario::new(name).scan_interval("10s").refresh("15s");
     let mut scenario = scenario.flags(&["--scale-down-unneeded-time=1h", "--max-node-provision-time=15m"]);
     scenario.upstream = measured == Measured::Upstream;
+    scenario
+}
+
+/// Starts it. `None` if upstream's servers are not built.
+pub(super) async fn start<E: Shared>(scenario: Scenario, cloud: E) -> Option<Fixture<E>> {
+    servers()?;
     Some(Fixture::start(scenario, cloud).await.expect("the programs are built"))
 }
 
 /// Makes the priority expander prefer the first group to the second.
-fn priorities([first, second]: [&str; 2]) -> Value {
+pub(super) fn priorities([first, second]: [&str; 2]) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "ConfigMap",

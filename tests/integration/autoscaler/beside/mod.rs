@@ -4,6 +4,7 @@
 mod autoscaler;
 mod idle;
 mod memory;
+mod shortage;
 mod upstream;
 
 use crate::emulators::arm::Arm;
@@ -78,6 +79,25 @@ async fn azure_burst() {
         [("burst_azure_headcount", Measured::Headcount), ("burst_azure_upstream", Measured::Upstream)]
     {
         autoscaler::measure_burst::<Arm>(name, measured).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn aws_shortage() {
+    shortage::measure_synchronous::<Aws>("shortage_aws_synchronous").await;
+    for (name, measured) in
+        [("shortage_aws_headcount", Measured::Headcount), ("shortage_aws_upstream", Measured::Upstream)]
+    {
+        shortage::measure::<Aws>(name, measured).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn azure_shortage() {
+    for (name, measured) in
+        [("shortage_azure_headcount", Measured::Headcount), ("shortage_azure_upstream", Measured::Upstream)]
+    {
+        shortage::measure::<Arm>(name, measured).await;
     }
 }
 

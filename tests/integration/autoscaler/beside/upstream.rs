@@ -10,10 +10,10 @@ use headcount::clouds::simulated::{GroupPlan, Simulated};
 use super::super::in_tree_provider::InTreeProvider;
 use super::super::process::Process;
 use super::UPSTREAM;
-use crate::emulators::Emulator;
 use crate::emulators::arm::Arm;
 use crate::emulators::aws::Aws;
 use crate::emulators::certificate_authority::CertificateAuthority;
+use crate::emulators::{Emulator, Request};
 use crate::peers::free_address;
 
 /// A running server of upstream's.
@@ -31,6 +31,9 @@ pub(super) trait Shared: Emulator + Sized {
 
     /// The failure of a launch without capacity.
     fn shortage() -> &'static str;
+
+    /// Whether a request grows this group.
+    fn grows(request: &Request, group: &str) -> bool;
 }
 
 impl Shared for Aws {
@@ -45,6 +48,11 @@ impl Shared for Aws {
     fn shortage() -> &'static str {
         "InsufficientInstanceCapacity"
     }
+
+    fn grows(request: &Request, group: &str) -> bool {
+        let is_growth = matches!(request.field("Action").as_deref(), Some("SetDesiredCapacity" | "LaunchInstances"));
+        is_growth && request.field("AutoScalingGroupName").as_deref() == Some(group)
+    }
 }
 
 impl Shared for Arm {
@@ -58,6 +66,10 @@ impl Shared for Arm {
 
     fn shortage() -> &'static str {
         "AllocationFailed"
+    }
+
+    fn grows(request: &Request, group: &str) -> bool {
+        matches!(request.method.as_str(), "PATCH" | "PUT") && request.path.ends_with(&format!("/{group}"))
     }
 }
 
