@@ -247,7 +247,7 @@ async fn requests_do_not_get_a_server_with_1000_groups_killed() {
     let config = ConfigFile::new("sources: [{name: demo, simulated: {groups: 1000, instances: 5000}}]\n");
     let server = Server::with_config(&config);
     let mut well_behaved = server.client().await;
-    assert_eq!(well_behaved.node_groups().await.len(), 1000);
+    well_behaved.until("all groups are served", async |client| client.node_groups().await.len() == 1000).await;
     // Whole messages of the largest size, which are decoded, and unfinished ones.
     let node = [b"x".repeat(1_000)].concat();
     let nodes = Bytes::from(part(0x0a, &part(0x0a, &node)).repeat(7_000));
