@@ -14,8 +14,8 @@ use super::pod_identity;
 use super::prices::CollectedPrices;
 use super::{Autoscaler, CheckInput};
 use crate::cloud::{
-    AdverseSettings, CloudError, DeniedCall, Family, GroupName, GroupReading, GrowsBy, InstanceState, Listing, Missing,
-    ProviderId, Quota, Quotas, ReadOnlyCloud, Recognition,
+    AdverseSettings, CloudError, DeniedCall, Family, GroupName, GroupReading, GrowsBy, Identity, InstanceState,
+    Listing, Missing, ProviderId, Quota, Quotas, ReadOnlyCloud, Recognition,
 };
 use crate::fleet::options::Options;
 use crate::fleet::{LivePolicies, NODE_AGE, TemplateBuilder, ZonePolicy};
@@ -89,6 +89,8 @@ pub(super) struct CollectedGroup {
     pub(super) id: String,
     /// Whether another source has a group of this name.
     pub(super) shares_name: bool,
+    /// The other source that matches this group, if there is one.
+    pub(super) also_in: Option<Arc<str>>,
     pub(super) reading: GroupReading,
     pub(super) template: Result<NodeTemplate, String>,
     /// The part of its capacity that no VM fills, in a scale set in which nothing runs. `None` where it was not read.
@@ -103,12 +105,18 @@ pub(super) struct CollectedGroup {
     pub(super) foreign_instances: usize,
 }
 
+/// The groups of each name: their sources, and what the clouds say they are.
+type Names = BTreeMap<GroupName, Vec<(Arc<str>, Option<Identity>)>>;
+
 /// Reads everything.
 pub(super) async fn collect(input: &CheckInput<'_>) -> Collected {
     let listings = join_all(input.sources.iter().map(|(_, cloud)| listing(cloud))).await;
-    let mut names: BTreeMap<GroupName, usize> = BTreeMap::new();
-    for reading in listings.iter().flatten().flat_map(|listing| &listing.groups) {
-        *names.entry(reading.name.clone()).or_default() += 1;
+    let mut names = Names::new();
+    for ((source, cloud), listing) in input.sources.iter().zip(&listings) {
+        for reading in listing.iter().flat_map(|listing| &listing.groups) {
+            let identity = reading.identity.map(|identity| identity.at(cloud.endpoint()));
+            names.entry(reading.name.clone()).or_default().push((Arc::clone(source), identity));
+        }
     }
     let nodes = nodes(input).await;
     let sources = input.sources.iter().zip(listings).map(|((name, cloud), listing)| async {
@@ -150,7 +158,7 @@ async fn listed(
     source: &Arc<str>,
     cloud: &ReadOnlyCloud,
     listing: Listing,
-    names: &BTreeMap<GroupName, usize>,
+    names: &Names,
     nodes: Option<&BTreeSet<ProviderId>>,
 ) -> CollectedListing {
     let builder = TemplateBuilder {
@@ -166,7 +174,12 @@ async fn listed(
         Err(_elapsed) => Ok(Quotas::default()),
     };
     let group = |reading: GroupReading| async {
-        let shares_name = names.get(&reading.name).is_some_and(|sources| *sources > 1);
+        let own = reading.identity.map(|identity| identity.at(cloud.endpoint()));
+        let named_so = names.get(&reading.name).into_iter().flatten();
+        let (same, others): (Vec<_>, Vec<_>) = named_so
+            .filter(|(other, _)| other != source)
+            .partition(|(_, identity)| identity.is_some() && *identity == own);
+        let (shares_name, also_in) = (!others.is_empty(), same.first().map(|(other, _)| Arc::clone(other)));
         let id = if shares_name { format!("{source}/{}", reading.name) } else { reading.name.to_string() };
         let template = builder.build_one(&id, &reading).await.template;
         let foreign_instances = match nodes {
@@ -182,6 +195,7 @@ async fn listed(
         CollectedGroup {
             id,
             shares_name,
+            also_in,
             reading,
             template,
             unfilled,

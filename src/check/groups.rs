@@ -19,6 +19,7 @@ const CA_GPUS: [&str; 5] =
 pub(super) fn findings(group: &CollectedGroup) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(shared_name(group));
+    findings.extend(matched_twice(group));
     findings.extend(tagged_twice(group));
     findings.extend(foreign(group));
     findings.extend(withheld(group));
@@ -47,6 +48,13 @@ fn shared_name(group: &CollectedGroup) -> Option<Finding> {
             what,
             "use this ID under groups and in the expander configuration",
         )
+    })
+}
+
+fn matched_twice(group: &CollectedGroup) -> Option<Finding> {
+    group.also_in.as_ref().map(|other| {
+        let what = format!("the source {other} matches it, too; it is served once, by the source that lists it first");
+        Finding::warning(Code::SHARED_NAME, &group.id, what, "remove it from one of the two")
     })
 }
 

@@ -20,6 +20,16 @@ impl Identity {
     }
 }
 
+impl Identity {
+    /// The identity among all clouds of what the cloud at this address calls so.
+    pub fn at(self, endpoint: Option<&str>) -> Self {
+        match endpoint {
+            Some(endpoint) => Self::of(&[&self.0.to_string(), endpoint]),
+            None => self,
+        }
+    }
+}
+
 /// Whether these are two things, as far as both identities are known.
 pub fn differ(one: Option<Identity>, other: Option<Identity>) -> bool {
     one.zip(other).is_some_and(|(one, other)| one != other)
@@ -34,6 +44,7 @@ mod tests {
         let (first, second) = (Identity::of(&["a", "1"]), Identity::of(&["a", "2"]));
         assert!(differ(Some(first), Some(second)));
         assert!(!differ(Some(first), None) && !differ(None, Some(second)) && !differ(None, None));
+        assert!(differ(Some(first), Some(first.at(Some("http://127.0.0.1")))), "another cloud's");
         assert_eq!(Identity::of(&["7A3F"]), Identity::of(&["7a3f"]), "clouds differ in case");
     }
 }

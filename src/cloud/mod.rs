@@ -182,6 +182,12 @@ pub trait Cloud: Send + Sync {
         PriceList::default()
     }
 
+    /// The address that the cloud is called at, if it is not the family's own. Another address is another cloud, whatever
+    /// it calls its groups.
+    fn endpoint(&self) -> Option<&str> {
+        None
+    }
+
     /// The cloud's family, which chooses the instance-types table and the GPU label.
     fn family(&self) -> Family;
 

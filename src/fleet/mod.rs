@@ -12,6 +12,7 @@
 mod admission;
 mod cadence;
 mod calls;
+mod claims;
 mod clock;
 mod contact;
 mod deadline;
@@ -201,7 +202,7 @@ impl Fleet {
             admission::check(&group, &view.key, &mutation, &self.snapshot(), cloud.as_ref())?;
         }
         let _reserved = self.reserve(&group, &view, &mutation)?;
-        let (incoming, pending) = Incoming::new(mutation, deadline);
+        let (incoming, mut pending) = Incoming::new(mutation, deadline);
         view.mailbox.request(incoming).map_err(|undelivered| match undelivered {
             Undelivered::Full => FleetError::Busy { group: Arc::clone(&group) },
             Undelivered::Closed => FleetError::NotServed { group: Arc::clone(&group) },

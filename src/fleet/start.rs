@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::Fleet;
 use super::cadence::{Cadence, Pulse};
+use super::claims::Claims;
 use super::clock::Clock;
 use super::contact::Contact;
 use super::foreign::LiveCluster;
@@ -50,7 +51,7 @@ impl Fleet {
     }
 
     fn watch<C>(settings: Settings<C>, access: impl Fn(&C) -> (ReadOnlyCloud, Option<SharedCloud>)) -> Self {
-        let store = Arc::new(Store::default());
+        let (store, claims) = (Arc::new(Store::default()), Arc::new(Claims::default()));
         let clock = Clock::started(Instant::now());
         let journal = Arc::new(Journal::default());
         let policies = Arc::new(LivePolicies::new(settings.policies));
@@ -79,6 +80,7 @@ impl Fleet {
                 let context = KeeperContext {
                     cloud,
                     writer,
+                    claims: Arc::clone(&claims),
                     store: Arc::clone(&store),
                     policies: Arc::clone(&policies),
                     tasks: tasks.clone(),

@@ -47,8 +47,8 @@ pub use crate::config::settings::aws::{Settings, TagQuery, TagQueryError};
 /// One AWS account and region.
 pub struct Aws {
     region: String,
-    /// Whether an endpoint is configured: it is hardly AWS itself then.
-    has_endpoint: bool,
+    /// The configured endpoint: it is hardly AWS itself then.
+    endpoint: Option<String>,
     clock: Arc<CloudClock>,
     groups: Groups,
     launches: Launches,
@@ -80,7 +80,7 @@ impl Aws {
         let (sts, credentials) = (Arc::clone(&clients.sts), clients.credentials.clone());
         Self {
             region: clients.region.clone(),
-            has_endpoint: settings.endpoint.is_some(),
+            endpoint: settings.endpoint.clone(),
             clock: Arc::clone(&clients.clock),
             groups: Groups::new(settings, &clients),
             prices: PriceLists {
@@ -183,6 +183,10 @@ impl Cloud for Aws {
         self.prices.read(self.now(), extent).await
     }
 
+    fn endpoint(&self) -> Option<&str> {
+        self.endpoint.as_deref()
+    }
+
     fn family(&self) -> Family {
         Family::Aws
     }
@@ -214,7 +218,7 @@ impl WritableCloud for Aws {
 #[async_trait]
 impl VerifiableCloud for Aws {
     fn kind_of(&self, _reading: &GroupReading) -> String {
-        let whose = if self.has_endpoint { OWN_ENDPOINT } else { "" };
+        let whose = if self.endpoint.is_some() { OWN_ENDPOINT } else { "" };
         format!("Auto Scaling group, API 2011-01-01{whose}")
     }
 

@@ -244,6 +244,10 @@ impl Cloud for Azure {
         }
     }
 
+    fn endpoint(&self) -> Option<&str> {
+        self.settings.endpoint.as_deref()
+    }
+
     fn family(&self) -> Family {
         Family::Azure
     }

@@ -45,6 +45,8 @@ pub struct Group {
     pub(super) hints: Arc<GroupHints>,
     /// Distinguishes this group from an earlier one of the same name.
     pub(super) generation: u64,
+    /// Distinguishes it from those of other clouds.
+    pub(super) cloud: u64,
     /// The due time that the world last scheduled for this group.
     pub(super) announced: Option<Duration>,
     /// The fewest remaining instances since the last call of `take_low`; tracked from the first call on.
@@ -81,6 +83,7 @@ impl Group {
             events: Vec::new(),
             kills: Vec::new(),
             generation,
+            cloud: 0,
             announced: None,
             low: None,
             changes: 0,

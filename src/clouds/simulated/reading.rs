@@ -26,7 +26,7 @@ impl Group {
     pub fn outline(&self) -> GroupReading {
         GroupReading {
             name: GroupName(self.name.clone()),
-            identity: Some(Identity::of(&[&self.name, &self.generation.to_string()])),
+            identity: Some(Identity::of(&[&self.cloud.to_string(), &self.name, &self.generation.to_string()])),
             consistency: match self.plan.style {
                 GroupStyle::AutoScaling => Consistency::AUTO_SCALING,
                 GroupStyle::ScaleSet => Consistency::SCALE_SET,

@@ -6,6 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use super::faults::PastReadings;
@@ -25,6 +26,8 @@ const EVENTS_MAX: usize = 10_000;
 #[derive(Debug)]
 pub struct World {
     seed: u64,
+    /// Distinguishes this cloud from the others of the process.
+    number: u64,
     pub(super) now: Duration,
     pub(super) generations: u64,
     pub(super) groups: BTreeMap<Arc<str>, Group>,
@@ -42,8 +45,10 @@ pub struct World {
 impl World {
     /// An empty world.
     pub fn new(seed: u64) -> Self {
+        static CLOUDS: AtomicU64 = AtomicU64::new(0);
         Self {
             seed,
+            number: CLOUDS.fetch_add(1, Ordering::Relaxed),
             now: Duration::ZERO,
             generations: 0,
             groups: BTreeMap::new(),
@@ -89,7 +94,8 @@ impl World {
     pub fn create_group(&mut self, now: Duration, plan: GroupPlan) {
         self.advance(now);
         self.generations += 1;
-        let group = Group::new(plan, self.seed, self.generations, self.now);
+        let mut group = Group::new(plan, self.seed, self.generations, self.now);
+        group.cloud = self.number;
         let name = Arc::clone(&group.name);
         self.groups.insert(Arc::clone(&name), group);
         self.settle(&name);

@@ -1,13 +1,16 @@
 //! What the keepers of one source share.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use crate::cloud::{
     Acceptance, CloudError, Deletion, GroupReading, LaunchRequest, LaunchResult, ProviderId, ReadOnlyCloud, SharedCloud,
 };
 use crate::fleet::cadence::Pulse;
+use crate::fleet::claims::Claims;
 use crate::fleet::clock::Clock;
 use crate::fleet::foreign::LiveCluster;
 use crate::fleet::journal::Journal;
@@ -17,6 +20,7 @@ use crate::fleet::reach::Reach;
 use crate::fleet::recording::Recordings;
 use crate::fleet::store::Store;
 use crate::fleet::template_builder::TemplateJob;
+use crate::group::ReadResult;
 use crate::instance_types::Catalog;
 use crate::tasks::Tasks;
 
@@ -27,6 +31,8 @@ pub(in crate::fleet) struct KeeperContext {
     pub cloud: ReadOnlyCloud,
     /// The same cloud, where it may be written to.
     pub writer: Option<SharedCloud>,
+    /// Which source serves each group.
+    pub claims: Arc<Claims>,
     /// Where to publish.
     pub store: Arc<Store>,
     /// What the configuration sets for groups.
@@ -56,6 +62,12 @@ pub(in crate::fleet) struct KeeperContext {
 }
 
 impl KeeperContext {
+    /// A reading of a listing that began at this moment. Its pages may have taken seconds since.
+    pub(super) fn listed(&self, reading: Box<GroupReading>, begun: Instant) -> ReadResult {
+        let at = self.cloud.now().checked_sub(begun.elapsed()).unwrap_or(SystemTime::UNIX_EPOCH);
+        ReadResult { reading: Ok(Some(reading)), begun: self.clock.time(begun), at }
+    }
+
     pub(super) async fn set_capacity(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError> {
         self.writer("set_capacity", basis)?.set_capacity(basis, to).await
     }

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::watcher::{Watcher, retry_after, word_for};
-use crate::cloud::{GroupName, Listing};
+use crate::cloud::{GroupName, GroupReading, Listing};
 use crate::fleet::keeper;
 use crate::fleet::limits::{ADOPTION_LIMIT, FIRST_ADOPTION_LIMIT, PAGE_LIMIT};
 use crate::fleet::mailbox::{Adoption, Message};
@@ -64,6 +64,9 @@ impl Watcher {
         for reading in page.groups {
             let name = reading.name.clone();
             self.unreadable_logged.remove(&name);
+            if !self.serves(&reading) {
+                continue;
+            }
             listed.seen.insert(name.clone());
             let adoption = listed.adoption.clone();
             let message = Message::Listed { reading: Box::new(reading), begun: listed.page_begun, adoption };
@@ -83,6 +86,17 @@ impl Watcher {
             }
         }
         self.note_age(listed);
+    }
+
+    /// Whether no other source serves this group.
+    fn serves(&self, reading: &GroupReading) -> bool {
+        let Some(identity) = reading.identity else { return true };
+        let identity = identity.at(self.context.cloud.endpoint());
+        *self.context.claims.claim(&self.key(&reading.name), identity) == *self.name
+    }
+
+    fn key(&self, name: &GroupName) -> GroupKey {
+        GroupKey { source: Arc::clone(&self.name), name: name.clone() }
     }
 
     /// Updates the source's age, which is that of its oldest page, even while newer pages arrive.
@@ -119,7 +133,11 @@ impl Watcher {
     }
 
     fn ask_for_missing(&mut self, seen: &HashSet<GroupName>, begun: Instant, adoption: &Adoption) {
-        self.keepers.retain(|_, keeper| !keeper.is_closed());
+        let ended = self.keepers.iter().filter(|(_, keeper)| keeper.is_closed());
+        for name in ended.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
+            self.keepers.remove(&name);
+            self.context.claims.release(&self.key(&name));
+        }
         for (name, keeper) in &self.keepers {
             if !seen.contains(name) {
                 let message = Message::NotListed { begun, adoption: adoption.clone() };
@@ -132,8 +150,7 @@ impl Watcher {
         let keeper = match self.keepers.get(&name).filter(|keeper| !keeper.is_closed()) {
             Some(keeper) => keeper.clone(),
             None => {
-                let key = GroupKey { source: Arc::clone(&self.name), name: name.clone() };
-                let keeper = keeper::start(key, self.context.clone());
+                let keeper = keeper::start(self.key(&name), self.context.clone());
                 self.keepers.insert(name, keeper.clone());
                 keeper
             }

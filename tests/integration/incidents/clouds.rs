@@ -78,3 +78,34 @@ async fn unreachable_cloud_slows_no_other() {
     client.until("it is back", async |client| client.increase("vmss", 1).await.is_ok()).await;
     assert_eq!(client.target("vmss").await, 3);
 }
+
+#[tokio::test]
+async fn two_sources_one_group() {
+    let quick = Duration::from_millis(100)..=Duration::from_millis(200);
+    let plan = |plan: GroupPlan| Arc::new(Simulated::with_groups(1, [plan.sized(0, 10, 2).launch_time(quick.clone())]));
+    matched_twice(&Aws::start(plan(GroupPlan::aws("web")))).await;
+    matched_twice(&Arm::start(plan(GroupPlan::azure("web")))).await;
+}
+
+/// Two sources match the only group of a cloud.
+async fn matched_twice(emulator: &impl Emulator) {
+    let config = ConfigFile::new(&format!(
+        "refreshInterval: 1s\nsources:\n{}{}",
+        source("us", emulator, "web"),
+        source("all", emulator, "web")
+    ));
+    let server = Server::with_config(&config);
+    let mut client = server.client().await;
+    let warning = server.logged("two sources match the same node group");
+    assert!(warning.contains("us") && warning.contains("all"), "{warning}");
+    for target in [3, 4] {
+        client.increase("web", 1).await.expect("it grows");
+        client.refresh().await.expect("both sources can be read");
+        let ids: Vec<_> = client.node_groups().await.into_iter().map(|group| group.id).collect();
+        assert_eq!((ids, client.target("web").await), (vec!["web".to_owned()], target));
+    }
+    client.until("four run", async |client| client.nodes_in("web", 1).await.len() == 4).await;
+    let node = client.nodes_in("web", 1).await.remove(0);
+    assert_eq!(client.group_of(&node).await.as_deref(), Some("web"));
+    assert_eq!(server.lines_with("two sources match the same node group").len(), 1);
+}

@@ -23,7 +23,7 @@ fn tests(source: &str) -> Vec<String> {
 
 /// Whether a test replays an incident. The other tests check what the incidents rely on.
 fn is_incident(file: &Path, test: &str) -> bool {
-    ["vmss_", "asg_", "aks_", "killed_", "unreachable_"].iter().any(|start| test.starts_with(start))
+    ["vmss_", "asg_", "aks_", "killed_", "unreachable_", "two_sources_"].iter().any(|start| test.starts_with(start))
         || file.components().any(|part| part.as_os_str() == "protocol" || part.as_os_str() == "itself")
 }
 

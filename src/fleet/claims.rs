@@ -1,0 +1,85 @@
+//! Which source serves a group that several sources match. Two keepers of one group would undo each other's writes, and
+//! its nodes would be instances of one of the two, so that the other one lacks all of its own.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::snapshot::GroupKey;
+use crate::cloud::Identity;
+
+/// The groups that sources serve, by what the cloud says they are.
+#[derive(Debug, Default)]
+pub(super) struct Claims(Mutex<HashMap<GroupKey, Claim>>);
+
+/// What a source knows of a group that it has found.
+#[derive(Debug)]
+enum Claim {
+    /// It serves the group, which the cloud says is this one.
+    Serves(Identity),
+    /// That source found the group first.
+    LeavesTo(Arc<str>),
+}
+
+impl Claims {
+    /// The source that serves this group: the first one that found it, for as long as it finds it. A group that was
+    /// created again stays with the same source, whichever of them sees that first.
+    pub(super) fn claim(&self, key: &GroupKey, identity: Identity) -> Arc<str> {
+        let mut claims = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match claims.get_mut(key) {
+            Some(Claim::LeavesTo(first)) => return Arc::clone(first),
+            Some(Claim::Serves(served)) => {
+                *served = identity;
+                return Arc::clone(&key.source);
+            }
+            None => {}
+        }
+        let is_same = |(other, claim): &(&GroupKey, &Claim)| {
+            other.name == key.name
+                && other.source != key.source
+                && matches!(claim, Claim::Serves(served) if *served == identity)
+        };
+        let first = claims.iter().find(is_same).map(|(other, _)| Arc::clone(&other.source));
+        let claim = first.clone().map_or(Claim::Serves(identity), Claim::LeavesTo);
+        if let Some(first) = &first {
+            tracing::warn!(
+                group = %key.name, serves = &**first, ignores = &*key.source,
+                "two sources match the same node group; it is served once; remove it from one of them"
+            );
+        }
+        claims.insert(key.clone(), claim);
+        first.unwrap_or_else(|| Arc::clone(&key.source))
+    }
+
+    /// The source does not find the group any more: another one that does may serve it.
+    pub(super) fn release(&self, key: &GroupKey) {
+        let mut claims = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        claims.remove(key);
+        claims.retain(|other, claim| {
+            other.name != key.name || !matches!(claim, Claim::LeavesTo(first) if *first == key.source)
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cloud::GroupName;
+
+    fn key(source: &str) -> GroupKey {
+        GroupKey { source: Arc::from(source), name: GroupName::from("web") }
+    }
+
+    #[test]
+    fn the_first_source_that_finds_a_group_serves_it_until_it_finds_it_no_more() {
+        let (claims, identity) = (Claims::default(), Identity::of(&["arn", "1"]));
+        let serves = |source, identity| claims.claim(&key(source), identity).to_string();
+        assert_eq!((serves("a", identity), serves("b", identity)), ("a".to_owned(), "a".to_owned()));
+        assert_eq!(serves("c", Identity::of(&["other", "1"])), "c", "another account's");
+        let anew = Identity::of(&["arn", "2"]);
+        assert_eq!((serves("b", anew), serves("a", anew)), ("a".to_owned(), "a".to_owned()), "created again");
+        claims.release(&key("b"));
+        assert_eq!(serves("a", anew), "a");
+        claims.release(&key("a"));
+        assert_eq!((serves("b", anew), serves("a", anew)), ("b".to_owned(), "b".to_owned()));
+    }
+}
