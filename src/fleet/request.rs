@@ -118,7 +118,7 @@ impl Caller {
 
 impl Pending {
     /// Waits for the outcome, within the limit.
-    pub(super) async fn outcome(mut self, group: &Arc<str>) -> Result<(), FleetError> {
+    pub(super) async fn outcome(&mut self, group: &Arc<str>) -> Result<(), FleetError> {
         let (send_by, stage) = (self.deadline.send_by, Arc::clone(&self.stage));
         // The keeper drops a request whose time ran out; it drops all of them where it ends.
         let not_served = |_| {
@@ -145,6 +145,13 @@ impl Pending {
     }
 }
 
+/// The caller has gone: nothing is sent for it any more.
+impl Drop for Pending {
+    fn drop(&mut self) {
+        self.stage.advance(Stage::Waiting, Stage::Dropped);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -155,7 +162,7 @@ mod tests {
     async fn outcome_after(handle: impl FnOnce(&Caller)) -> FleetError {
         let now = Instant::now();
         let deadline = Deadline { send_by: now + Duration::from_secs(4), respond_by: now + Duration::from_secs(5) };
-        let (incoming, pending) = Incoming::new(Mutation::Increase(1), deadline);
+        let (incoming, mut pending) = Incoming::new(Mutation::Increase(1), deadline);
         let request = incoming.caller;
         assert!(request.commit(), "in time");
         handle(&request);

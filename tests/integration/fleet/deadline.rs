@@ -42,14 +42,32 @@ async fn a_write_that_waits_behind_another_past_its_time_is_never_sent() {
 async fn a_write_that_was_sent_is_finished_after_its_caller_has_gone() {
     let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 10, 4)]).await;
     let slow = CallFault::Slow(Duration::from_secs(10));
-    fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, slow));
+    fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, slow.clone()));
     let error = fixture.increase("g", 1).await.expect_err("the response comes too late");
     assert!(matches!(error, FleetError::StillRunning { .. }), "{error}");
     fixture.until("it shows", |fixture| fixture.target("g") == 5).await;
 
-    let call = fixture.fleet.mutate("g", Mutation::Increase(1), limit(5));
-    let _gone = timeout(Duration::from_millis(1), call).await;
+    fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, slow));
+    let call = fixture.fleet.mutate("g", Mutation::Increase(1), limit(20));
+    let _gone = timeout(Duration::from_secs(5), call).await.expect_err("the response comes too late");
     fixture.until("it shows", |fixture| fixture.target("g") == 6).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_whose_caller_has_gone_before_it_was_sent_is_never_sent() {
+    for (kind, plan) in kinds() {
+        let fixture = Fixture::with([plan.sized(0, 10, 4)]).await;
+        let running = fixture.instances("g", InstanceState::Running);
+        for mutation in [Mutation::Increase(1), Mutation::Delete(named(&running[..1]))] {
+            let slow = CallFault::Slow(Duration::from_secs(3));
+            fixture.cloud().faults(|faults| faults.script(Some(CallKind::Observe), None, 1, slow));
+            let call = fixture.fleet.mutate("g", mutation, limit(20));
+            let _gone = timeout(Duration::from_secs(2), call).await.expect_err("it is read for 3 s");
+            sleep(Duration::from_secs(60)).await;
+        }
+        let writes = [CallKind::SetCapacity, CallKind::DeleteInstances].map(|write| fixture.calls(write));
+        assert_eq!((writes, fixture.target("g")), ([0, 0], 4), "{kind}");
+    }
 }
 
 /// The group is busy for longer than the first call has, and not as long as the second one has.
