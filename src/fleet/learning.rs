@@ -236,10 +236,13 @@ impl Learning {
                 }
             };
             let wakes = logged_at.filter(|at| Instant::now() < *at).map_or(until, |at| at.min(until));
-            match timeout_at(wakes, nodes.changed()).await {
-                Ok(()) => sleep(NODES_EVERY).await,
-                Err(_elapsed) if wakes == until => return,
-                Err(_elapsed) => {}
+            let has_changed = timeout_at(wakes, nodes.changed()).await.is_ok();
+            // Where nodes change all the time, they have changed whenever this looks.
+            if Instant::now() >= until {
+                return;
+            }
+            if has_changed {
+                sleep(NODES_EVERY).await;
             }
         }
     }
@@ -309,7 +312,7 @@ impl Learning {
 
     /// Learns which devices the drivers of the nodes publish. Returns whether that is new.
     fn look_at_devices(&mut self, reports: &[NodeReport], slices: &ResourceSliceWatch) -> bool {
-        let Some(by_node) = self.slices.unless(slices.by_node()) else { return false };
+        let Some(Some(by_node)) = self.slices.unless(slices.by_node()) else { return false };
         let now = SystemTime::now();
         let Devices { reports, settled, unread } = Devices::of(reports, &by_node, now);
         for (driver, reason) in unread {

@@ -102,7 +102,7 @@ impl KubernetesApi for Client {
     }
 
     fn watch_resource_slices(&self, tasks: &Tasks) -> ResourceSliceWatch {
-        ResourceSliceWatch::start(self.client.clone(), tasks)
+        ResourceSliceWatch::start(self.client.clone(), self.transport.clone(), tasks)
     }
 
     async fn list_nodes(&self) -> Result<Vec<Node>, KubernetesError> {

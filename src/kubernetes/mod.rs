@@ -28,6 +28,7 @@ mod resource_slice_watch;
 #[cfg(test)]
 mod tests;
 mod transport;
+mod watch_failure;
 mod watch_lines;
 
 use async_trait::async_trait;

@@ -18,6 +18,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::transport::Transport;
+use super::watch_failure::WatchFailure;
 use super::{KubernetesError, Node};
 use crate::tasks::{TaskKind, Tasks};
 
@@ -69,11 +70,10 @@ impl NodeWatch {
     /// All nodes, as far as they are known. Fails while they cannot be watched.
     pub fn nodes(&self) -> Result<Vec<Arc<Node>>, Arc<KubernetesError>> {
         let state = self.state.borrow();
-        match &state.failure {
-            Some(failure) if failure.watches_accepted == self.transport.node_watches_accepted() => {
-                Err(Arc::clone(&failure.error))
-            }
-            _ => Ok(state.nodes.values().cloned().collect()),
+        let accepted = self.transport.node_watches_accepted();
+        match state.failure.as_ref().and_then(|failure| failure.lasting(accepted)) {
+            Some(error) => Err(error),
+            None => Ok(state.nodes.values().cloned().collect()),
         }
     }
 }
@@ -86,17 +86,10 @@ struct State {
     listing: Nodes,
     is_listed: bool,
     is_over_limit: bool,
-    failure: Option<Failure>,
+    failure: Option<WatchFailure>,
 }
 
 type Nodes = BTreeMap<String, Arc<Node>>;
-
-/// The last thing that went wrong.
-struct Failure {
-    error: Arc<KubernetesError>,
-    /// How many watches of nodes the API server had accepted by then. The next accepted one clears the error.
-    watches_accepted: u64,
-}
 
 impl State {
     fn apply(&mut self, event: Event<Node>) {
@@ -141,7 +134,7 @@ async fn follow(nodes: Api<ApiNode>, transport: Transport, state: Arc<watch::Sen
                 // refuses to start a watch with this.
                 Err(error) if error.is_expired() => break,
                 Err(error) => {
-                    let failure = Failure { error: Arc::new(error), watches_accepted };
+                    let failure = WatchFailure::new(error, watches_accepted);
                     state.send_modify(|state| state.failure = Some(failure));
                 }
             }

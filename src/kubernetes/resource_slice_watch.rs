@@ -18,6 +18,8 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::KubernetesError;
+use super::transport::Transport;
+use super::watch_failure::WatchFailure;
 use crate::tasks::{TaskKind, Tasks};
 
 /// What is kept at most: two slices for each node of the largest cluster, and bytes for 5,000 nodes with a GPU each.
@@ -47,6 +49,7 @@ pub struct ResourceSlice {
 #[must_use = "the watch ends when this is dropped"]
 pub struct ResourceSliceWatch {
     state: watch::Receiver<State>,
+    transport: Transport,
     task: JoinHandle<()>,
 }
 
@@ -62,8 +65,9 @@ struct State {
     slices: Slices,
     /// What a list that is being read has shown so far. It replaces the slices when it is complete.
     listing: Slices,
+    is_listed: bool,
     is_over_limit: bool,
-    failure: Option<Arc<KubernetesError>>,
+    failure: Option<WatchFailure>,
 }
 
 #[derive(Default)]
@@ -92,26 +96,31 @@ impl Slices {
 }
 
 impl ResourceSliceWatch {
-    pub(super) fn start(client: kube::Client, tasks: &Tasks) -> Self {
+    pub(super) fn start(client: kube::Client, transport: Transport, tasks: &Tasks) -> Self {
         let (sender, state) = watch::channel(State::default());
-        let sender = Arc::new(sender);
+        let (sender, shared) = (Arc::new(sender), transport.clone());
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("resource.k8s.io", "v1", "ResourceSlice"));
         let slices = Api::all_with(client, &resource);
-        let task = tasks.spawn(TaskKind::ResourceSliceWatch, "", move || follow(slices.clone(), Arc::clone(&sender)));
-        Self { state, task }
+        let task = tasks.spawn(TaskKind::ResourceSliceWatch, "", move || {
+            follow(slices.clone(), shared.clone(), Arc::clone(&sender))
+        });
+        Self { state, transport, task }
     }
 
-    /// The slices of each node, as far as they are known. Fails while they cannot be watched.
-    pub fn by_node(&self) -> Result<BTreeMap<String, Vec<Arc<ResourceSlice>>>, Arc<KubernetesError>> {
-        let state = self.state.borrow();
-        if let Some(failure) = &state.failure {
-            return Err(Arc::clone(failure));
+    /// The slices of each node; `None` until they have been listed. Fails while they cannot be watched.
+    pub fn by_node(&self) -> Result<Option<BTreeMap<String, Vec<Arc<ResourceSlice>>>>, Arc<KubernetesError>> {
+        let (state, accepted) = (self.state.borrow(), self.transport.slice_watches_accepted());
+        if let Some(error) = state.failure.as_ref().and_then(|failure| failure.lasting(accepted)) {
+            return Err(error);
+        }
+        if !state.is_listed {
+            return Ok(None);
         }
         let mut by_node: BTreeMap<String, Vec<_>> = BTreeMap::new();
         for slice in state.slices.by_name.values() {
             by_node.entry(slice.node.clone()).or_default().push(Arc::clone(slice));
         }
-        Ok(by_node)
+        Ok(Some(by_node))
     }
 }
 
@@ -126,6 +135,7 @@ impl State {
             }
             Event::InitDone => {
                 self.slices = std::mem::take(&mut self.listing);
+                self.is_listed = true;
                 self.failure = None;
             }
             Event::Apply(object) => {
@@ -155,22 +165,26 @@ fn of_node(object: &DynamicObject) -> Option<ResourceSlice> {
     (spec.len() <= SLICE_BYTES_MAX).then(|| ResourceSlice { name: name(object), node, spec })
 }
 
-async fn follow(slices: Api<DynamicObject>, state: Arc<watch::Sender<State>>) {
+async fn follow(slices: Api<DynamicObject>, transport: Transport, state: Arc<watch::Sender<State>>) {
     loop {
         let config = watcher::Config::default().page_size(PAGE_SLICES);
         let mut events = pin!(watcher(slices.clone(), config).default_backoff());
         let mut pause = RELIST_PAUSE;
         while let Some(event) = events.next().await {
+            let watches_accepted = transport.slice_watches_accepted();
             match event.map_err(KubernetesError::of_slice_watch) {
                 Ok(event) => apply(&state, event),
                 Err(error) if error.is_expired() => break,
                 // Before Kubernetes 1.34, or with the API turned off: there are no slices.
                 Err(error) if error.is_gone() => {
-                    state.send_modify(|state| *state = State::default());
+                    state.send_modify(|state| *state = State { is_listed: true, ..State::default() });
                     pause = ABSENT_PAUSE;
                     break;
                 }
-                Err(error) => state.send_modify(|state| state.failure = Some(Arc::new(error))),
+                Err(error) => {
+                    let failure = WatchFailure::new(error, watches_accepted);
+                    state.send_modify(|state| state.failure = Some(failure));
+                }
             }
         }
         sleep(pause).await;

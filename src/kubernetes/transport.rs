@@ -42,6 +42,7 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(3);
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 /// The path of the nodes.
 const NODES: &str = "/api/v1/nodes";
+const SLICES: &str = "/apis/resource.k8s.io/v1/resourceslices";
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -82,6 +83,7 @@ struct Shared {
     cluster: ClusterConfig,
     credentials: ExecCache,
     node_watches_accepted: AtomicU64,
+    slice_watches_accepted: AtomicU64,
     last_watch: Mutex<Option<Instant>>,
 }
 
@@ -91,14 +93,19 @@ impl Transport {
             cluster,
             credentials: ExecCache::default(),
             node_watches_accepted: AtomicU64::new(0),
+            slice_watches_accepted: AtomicU64::new(0),
             last_watch: Mutex::default(),
         }))
     }
 
-    /// How many watches of nodes the API server has accepted. `kube`'s watcher reports the failure of a watch, but
-    /// not that the next one was accepted.
+    /// How many watches of nodes the API server has accepted.
     pub(super) fn node_watches_accepted(&self) -> u64 {
         self.0.node_watches_accepted.load(Ordering::Relaxed)
+    }
+
+    /// How many watches of ResourceSlices the API server has accepted.
+    pub(super) fn slice_watches_accepted(&self) -> u64 {
+        self.0.slice_watches_accepted.load(Ordering::Relaxed)
     }
 
     /// Reads where the API server is and how to sign in. Returns whether a plugin issued the credentials.
@@ -125,7 +132,11 @@ impl Transport {
             }
             *last = Some(Instant::now());
         }
-        let is_node_watch = is_watch && request.uri().path() == NODES;
+        let accepted = match request.uri().path() {
+            NODES if is_watch => Some(&self.0.node_watches_accepted),
+            SLICES if is_watch => Some(&self.0.slice_watches_accepted),
+            _ => None,
+        };
         let (endpoint, is_issued) = self.endpoint().await?;
         // For a watch, this limits only the head of the response.
         let exchange = timeout(KUBERNETES_RESPONSE.time, exchange(&endpoint, request, is_watch));
@@ -133,8 +144,8 @@ impl Transport {
         if is_issued && response.status() == StatusCode::UNAUTHORIZED {
             self.0.credentials.forget().await;
         }
-        if is_node_watch && response.status().is_success() {
-            self.0.node_watches_accepted.fetch_add(1, Ordering::Relaxed);
+        if let Some(accepted) = accepted.filter(|_| response.status().is_success()) {
+            accepted.fetch_add(1, Ordering::Relaxed);
         }
         Ok(response)
     }

@@ -1,6 +1,7 @@
 //! The watch of the nodes: how it starts, resumes and starts over.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use headcount::kubernetes::KubernetesApi;
 use headcount::tasks::Tasks;
@@ -77,4 +78,23 @@ async fn a_watch_of_resource_slices_does_not_hide_that_nodes_cannot_be_watched()
     eventually("ResourceSlices are watched", || api.requests().iter().any(is_watch)).await;
     let error = nodes.nodes().expect_err("nobody may read them").to_string();
     assert!(error.contains("forbidden"), "{error}");
+}
+
+#[tokio::test]
+async fn nodes_that_change_all_the_time_do_not_keep_others_from_being_learned() {
+    let fixture = Fixture::new(ApiServer::plain()).await;
+    let (busy, new) = (fixture.node("other", 0), fixture.node("web", 0));
+    fixture.api.set_nodes([mk_node("busy", &busy, HIGH)]);
+    fixture.memory_from("other", &seen("busy")).await;
+    let change = async {
+        for memory in [LOW, HIGH].into_iter().cycle() {
+            fixture.api.set_nodes([mk_node("busy", &busy, memory), mk_node("new", &new, LOW)]);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let source = seen("new");
+    tokio::select! {
+        () = change => {}
+        _memory = fixture.memory_from("web", &source) => {}
+    }
 }
