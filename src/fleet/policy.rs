@@ -103,8 +103,14 @@ pub struct GroupPolicy {
 impl Policies {
     /// Merges all policies that match a group. For a zone of a group that is served by zones, those are the group's.
     pub fn of(&self, id: &str) -> GroupPolicy {
-        let whole = id.rsplit_once('/').map(|(group, _zone)| self.matching(group));
-        whole.filter(|whole| whole.zones == ZonePolicy::Separate).unwrap_or_else(|| self.matching(id))
+        self.of_served(id, self)
+    }
+
+    /// The same, where the groups are served by zones that `served` says.
+    fn of_served(&self, id: &str, served: &Self) -> GroupPolicy {
+        let whole = id.rsplit_once('/').map(|(group, _zone)| group);
+        let whole = whole.filter(|group| served.matching(group).zones == ZonePolicy::Separate);
+        self.matching(whole.unwrap_or(id))
     }
 
     /// Whether any group is to be served by zones.
@@ -131,18 +137,20 @@ impl Policies {
 #[derive(Debug)]
 pub struct LivePolicies {
     current: ArcSwap<Policies>,
+    /// Those of the start, which decide which groups are served by zones.
+    at_start: Arc<Policies>,
     revision: AtomicU64,
 }
 
 impl LivePolicies {
     /// Starts with these.
     pub fn new(policies: Arc<Policies>) -> Self {
-        Self { current: ArcSwap::new(policies), revision: AtomicU64::new(0) }
+        Self { current: ArcSwap::new(Arc::clone(&policies)), at_start: policies, revision: AtomicU64::new(0) }
     }
 
     /// The current policies for a group, merged.
     pub fn of(&self, id: &str) -> GroupPolicy {
-        self.current.load().of(id)
+        self.current.load().of_served(id, &self.at_start)
     }
 
     /// The reading of a group, with what the configuration says about its capacity and its growth.
@@ -176,6 +184,15 @@ mod tests {
 
     fn policy(pattern: &str, zones: Option<ZonePolicy>, foreign: Option<ForeignPolicy>) -> Policy {
         Policy { matches: WildMatch::new(pattern), zones, foreign, ..Policy::of_all() }
+    }
+
+    #[test]
+    fn zones_keep_what_is_set_for_their_group_until_a_restart() {
+        let allow = Some(ForeignPolicy::Allow);
+        let live = LivePolicies::new(Arc::new(Policies(vec![policy("web", Some(ZonePolicy::Separate), None)])));
+        live.replace(Policies(vec![policy("web", None, allow), policy("db", Some(ZonePolicy::Separate), allow)]));
+        assert_eq!(live.of("web/us-east-1a").foreign, ForeignPolicy::Allow, "still served by zones");
+        assert_eq!(live.of("db/us-east-1a").foreign, ForeignPolicy::Refuse, "a group of this name");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 #[cfg(feature = "azure")]
 use crate::config::CloudSettings;
 use crate::config::{Config, Source};
+use crate::fleet::ZonePolicy;
 
 /// Whether the configuration, or a file that it names, contains credentials of this source.
 pub(super) fn has_credentials(source: &Source) -> bool {
@@ -32,6 +33,12 @@ fn sources_differ(old: &[Source], new: &[Source]) -> bool {
     old.len() != new.len() || old.iter().zip(new).any(differ)
 }
 
+/// The groups that are to be served by zones.
+fn zones(config: &Config) -> Vec<(String, ZonePolicy)> {
+    let policies = config.groups.0.iter();
+    policies.filter_map(|policy| Some((policy.matches.to_string(), policy.zones?))).collect()
+}
+
 /// The keys that differ: those that take effect now, and those that need a restart.
 pub(super) fn differences(old: &Config, new: &Config) -> (Vec<&'static str>, Vec<&'static str>) {
     let names = |all: &[(&'static str, bool)]| {
@@ -45,6 +52,7 @@ pub(super) fn differences(old: &Config, new: &Config) -> (Vec<&'static str>, Vec
         ("kubernetes.taints", old.taints != new.taints),
     ]);
     let restart = names(&[
+        ("groups[].zones", zones(old) != zones(new)),
         ("grpc", old.grpc != new.grpc),
         ("admin", old.admin != new.admin),
         ("refreshInterval", old.refresh_interval != new.refresh_interval),
