@@ -46,13 +46,14 @@ impl Session {
     pub(super) async fn run(self, socket: Socket) {
         let Self { port, client, place } = self;
         let mut stopping = port.stopping.clone();
+        // Files that are reloaded during the handshake may no longer verify the certificate that it began with.
+        let mut reloads = port.tls.as_ref().map(|tls| tls.reloads());
         let admitted = tokio::select! {
             admitted = admit(socket, port.tls.as_deref(), &port.handshakes, &port.refusals) => admitted,
             () = client.closed() => None,
             _ = stopping.wait_for(|stopping| *stopping) => None,
         };
         let Some(Admitted { transport, peer, certificates }) = admitted else { return };
-        let mut reloads = port.tls.as_ref().map(|tls| tls.reloads());
         client.expect_preface();
         let connection = Connection { transport, client: Arc::clone(&client) };
         let service = {
