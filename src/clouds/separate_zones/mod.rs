@@ -4,37 +4,37 @@
 //! (autoscaler #1431, #3845, #8970). A zone's node group grows by launches in that zone only. Its instances are deleted
 //! by name, as ever.
 //!
-//! It wraps a cloud that knows nothing of it. `part.rs` is what the reading of a group means for one zone.
+//! It wraps a cloud that knows nothing of it. `part.rs` is what the reading of a group means for one zone; `ledger.rs`
+//! has our recent writes to it, which its zones share.
 
+mod ledger;
 mod part;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use async_trait::async_trait;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::cloud::{
-    Acceptance, AdverseSettings, Budget, Cloud, CloudError, Deletion, DeniedCall, Family, GroupName, GroupReading,
-    InstanceType, LaunchActivity, LaunchRequest, LaunchResult, LaunchSpec, Listing, Market, OperationHandle,
-    PriceExtent, PriceList, Progress, ProviderId, Quotas, Recognition, SharedCloud, Shortfall, WritableCloud,
+    Acceptance, AdverseSettings, Budget, Cloud, CloudError, Counts, Deletion, DeniedCall, Family, GroupName,
+    GroupReading, InstanceType, LaunchActivity, LaunchRequest, LaunchResult, LaunchSpec, Listing, Market,
+    OperationHandle, PriceExtent, PriceList, Progress, ProviderId, Quotas, Recognition, SharedCloud, Shortfall,
+    WritableCloud,
 };
-
-/// For how long after a deletion the zone that it was in shows what the group is about to terminate: as long as a
-/// capacity that our own write left too low is raised back (law 11), and as reads may lag.
-const SHOWN_AFTER_DELETION: Duration = Duration::from_secs(60);
-/// How long after a launch the capacity may still follow (assumed: AWS does not document it).
-const CAPACITY_FOLLOWS: Duration = Duration::from_secs(10);
+use ledger::Ledger;
 
 /// A cloud, some of whose groups are served by zones.
 pub struct SeparateZones {
     cloud: SharedCloud,
     is_separate: Box<dyn Fn(&GroupName) -> bool + Send + Sync>,
     groups: Mutex<HashMap<GroupName, Known>>,
+    /// Held while the capacity of a group is raised back.
+    raising: tokio::sync::Mutex<()>,
 }
 
 /// What is known of a group that is served by zones.
@@ -42,44 +42,17 @@ pub struct SeparateZones {
 struct Known {
     /// All its zones so far: no more than the region has.
     zones: BTreeSet<String>,
-    /// The zone of the last deletion, and when it was sent.
-    deletion: Option<(String, Instant)>,
-    /// How many launches are under way.
-    launches: usize,
-    /// When the last one ended.
-    launched: Option<Instant>,
-}
-
-impl Known {
-    /// Whether instances beyond the capacity of the whole group are shown in this zone: only one whose deletion may
-    /// have lowered it too far raises it back. A launch that the capacity does not show yet is no reason for that.
-    fn shows_excess(&self, zone: &str, now: Instant) -> bool {
-        let is_recent = |at: Instant, limit| now.saturating_duration_since(at) <= limit;
-        let is_launching = self.launches > 0 || self.launched.is_some_and(|at| is_recent(at, CAPACITY_FOLLOWS));
-        let last = self.deletion.as_ref();
-        !is_launching && last.is_some_and(|(last, at)| last == zone && is_recent(*at, SHOWN_AFTER_DELETION))
-    }
-}
-
-/// A launch under way.
-struct UnderWay<'a> {
-    cloud: &'a SeparateZones,
-    group: GroupName,
-}
-
-impl Drop for UnderWay<'_> {
-    fn drop(&mut self) {
-        let mut groups = self.cloud.groups();
-        let known = groups.entry(self.group.clone()).or_default();
-        known.launches = known.launches.saturating_sub(1);
-        known.launched = Some(Instant::now());
-    }
+    /// The last reading of the group.
+    last: Option<GroupReading>,
+    /// Our recent writes to it.
+    ledger: Ledger,
 }
 
 impl SeparateZones {
     /// Serves those groups of a cloud by zones that `is_separate` chooses, and all others as they are.
     pub fn over(cloud: SharedCloud, is_separate: impl Fn(&GroupName) -> bool + Send + Sync + 'static) -> Self {
-        Self { cloud, is_separate: Box::new(is_separate), groups: Mutex::default() }
+        let (groups, raising) = (Mutex::default(), tokio::sync::Mutex::default());
+        Self { cloud, is_separate: Box::new(is_separate), groups, raising }
     }
 
     fn groups(&self) -> MutexGuard<'_, HashMap<GroupName, Known>> {
@@ -109,14 +82,13 @@ impl SeparateZones {
         if zones.is_empty() {
             return vec![whole];
         }
-        self.groups().entry(whole.name.clone()).or_default().zones.extend(zones.iter().cloned());
-        zones.iter().map(|zone| self.part(&whole, zone)).collect()
-    }
-
-    fn part(&self, whole: &GroupReading, zone: &str) -> GroupReading {
-        let groups = self.groups();
-        let shows_excess = groups.get(&whole.name).is_some_and(|known| known.shows_excess(zone, Instant::now()));
-        part::part(whole, zone, if shows_excess { part::excess(whole) } else { 0 })
+        let (mut groups, now) = (self.groups(), Instant::now());
+        let Known { zones: known, last, ledger } = groups.entry(whole.name.clone()).or_default();
+        known.extend(zones.iter().cloned());
+        ledger.note(&whole, now);
+        let parts = zones.iter().map(|zone| part::part(&whole, zone, ledger.excess_in(zone, &whole, now))).collect();
+        *last = Some(whole);
+        parts
     }
 
     /// The names that a group is served under.
@@ -262,6 +234,10 @@ impl Cloud for SeparateZones {
         self.cloud.price_list(region, extent).await
     }
 
+    fn endpoint(&self) -> Option<&str> {
+        self.cloud.endpoint()
+    }
+
     fn family(&self) -> Family {
         self.cloud.family()
     }
@@ -271,16 +247,102 @@ impl Cloud for SeparateZones {
     }
 }
 
+impl SeparateZones {
+    /// Notes a deletion in a zone, unless it would take the group below its minimum: each zone may lose what the group
+    /// may lose, and several are decided about at a time. Returns what of `basis` the deletion is to be sent with.
+    fn admit_deletion(
+        &self,
+        (group, zone): (&GroupName, &str),
+        basis: &GroupReading,
+        ids: &[ProviderId],
+    ) -> Result<GroupReading, CloudError> {
+        let mut groups = self.groups();
+        let Known { last, ledger, .. } = groups.entry(group.clone()).or_default();
+        let mut basis = GroupReading { name: group.clone(), ..basis.clone() };
+        let Some(whole) = last else { return Ok(basis) };
+        let named = basis.instances.iter_mut().flatten().filter(|one| ids.contains(&one.id));
+        let named: Vec<_> = named.filter(|one| one.counts != Counts::No).collect();
+        let asked = count(named.iter().filter(|one| one.failure.is_none()).count());
+        // The last reading may be too old to show the deletions in other zones.
+        let (unshown, unshown_lowering) = ledger.unshown_by(whole);
+        let held = part::held(whole);
+        let is_held_beyond = held > whole.desired;
+        let left = if is_held_beyond { held.saturating_sub(unshown) } else { whole.desired.min(ledger.capacity()) };
+        let desired = whole.desired.saturating_sub(unshown_lowering);
+        let beyond = if is_held_beyond { left.saturating_sub(desired) } else { 0 };
+        let room = left.saturating_sub(whole.min);
+        if asked > room {
+            let message = format!(
+                "deleting {asked} would take {group} below its minimum of {}, which all its zones share: {room} can be \
+                 deleted",
+                whole.min
+            );
+            return Err(CloudError::refused("delete_instances", basis.name.as_str(), &message));
+        }
+        for (number, one) in (0..).zip(named) {
+            let lowers = number >= beyond;
+            if !lowers {
+                one.counts = Counts::No;
+            }
+            ledger.delete(zone, one.id.clone(), lowers, Instant::now());
+        }
+        Ok(basis)
+    }
+
+    /// Notes a launch, unless it would take the group above its maximum together with those in its other zones.
+    fn admit_launch(&self, group: &GroupName, launch: &LaunchRequest) -> Result<(), CloudError> {
+        let mut groups = self.groups();
+        let Known { last, ledger, .. } = groups.entry(group.clone()).or_default();
+        // What was sent before may have been launched.
+        if let Some(whole) = last.as_ref().filter(|_| !ledger.has_launch(&launch.token)) {
+            let taken = whole.desired.saturating_add(part::excess(whole)).max(ledger.capacity());
+            if taken.saturating_add(launch.number) > whole.max {
+                let message = format!(
+                    "launching {} would take {group} above its maximum of {}, which all its zones share: {} can be \
+                     launched",
+                    launch.number,
+                    whole.max,
+                    whole.max.saturating_sub(taken)
+                );
+                return Err(CloudError::refused("launch", group.as_str(), &message));
+            }
+        }
+        ledger.launch(&launch.token, launch.number);
+        Ok(())
+    }
+}
+
+/// A launch under way.
+struct UnderWay<'a> {
+    cloud: &'a SeparateZones,
+    group: GroupName,
+    token: String,
+    /// How many instances it has launched, once that is known.
+    launched: Option<u32>,
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if let Some(known) = self.cloud.groups().get_mut(&self.group) {
+            known.ledger.end_launch(&self.token, self.launched, Instant::now());
+        }
+    }
+}
+
 #[async_trait]
 impl WritableCloud for SeparateZones {
     /// For a zone, this raises the capacity of the whole group by the same number, from a read of its own: the capacity
     /// that `basis` has is the zone's. It is called to raise it back only (law 11), and lowers nothing.
     async fn set_capacity(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError> {
         const OPERATION: &str = "set_capacity";
-        let Some((group, zone)) = self.split(&basis.name) else { return self.cloud.set_capacity(basis, to).await };
-        let whole = self.cloud.observe_for_write(&group).await?;
-        let whole = whole.ok_or_else(|| CloudError::not_found(OPERATION, basis.name.as_str(), "no such group"))?;
-        let missing = to.saturating_sub(self.part(&whole, zone).desired);
+        let Some((group, _)) = self.split(&basis.name) else { return self.cloud.set_capacity(basis, to).await };
+        // What another zone raises meanwhile would be undone.
+        let _alone = self.raising.lock().await;
+        let zone = self.observe_for_write(&basis.name).await?;
+        let zone = zone.ok_or_else(|| CloudError::not_found(OPERATION, basis.name.as_str(), "no such group"))?;
+        let whole = self.groups().get(&group).and_then(|known| known.last.clone());
+        let whole = whole.ok_or_else(|| CloudError::not_found(OPERATION, group.as_str(), "it was not read"))?;
+        let missing = to.saturating_sub(zone.desired);
         let raised = whole.desired.saturating_add(missing).min(whole.max);
         if raised <= whole.desired {
             let message = "the capacity of a zone cannot be lowered, and its instances have room";
@@ -291,16 +353,38 @@ impl WritableCloud for SeparateZones {
 
     async fn launch(&self, basis: &GroupReading, launch: &LaunchRequest) -> Result<LaunchResult, CloudError> {
         let Some((group, zone)) = self.split(&basis.name) else { return self.cloud.launch(basis, launch).await };
-        self.groups().entry(group.clone()).or_default().launches += 1;
-        let _under_way = UnderWay { cloud: self, group };
+        self.admit_launch(&group, launch)?;
+        let mut under_way = UnderWay { cloud: self, group, token: launch.token.clone(), launched: None };
         let launch = LaunchRequest { zone: Some(zone.to_owned()), ..launch.clone() };
-        self.cloud.launch(&self.whole(basis), &launch).await
+        let outcome = self.cloud.launch(&self.whole(basis), &launch).await;
+        under_way.launched = match &outcome {
+            Ok(launched) => Some(count(launched.instances.len())),
+            Err(error) if error.outcome_unknown() => None,
+            Err(_) => Some(0),
+        };
+        outcome
     }
 
     async fn delete_instances(&self, basis: &GroupReading, ids: &[ProviderId]) -> Result<Deletion, CloudError> {
-        if let Some((group, zone)) = self.split(&basis.name) {
-            self.groups().entry(group).or_default().deletion = Some((zone.to_owned(), Instant::now()));
+        let Some((group, zone)) = self.split(&basis.name) else {
+            return self.cloud.delete_instances(basis, ids).await;
+        };
+        let whole = self.admit_deletion((&group, zone), basis, ids)?;
+        let outcome = self.cloud.delete_instances(&whole, ids).await;
+        if let Some(Known { ledger, .. }) = self.groups().get_mut(&group) {
+            match &outcome {
+                Ok(deletion) => {
+                    let refused = deletion.refused.iter().filter(|(_, error)| !error.outcome_unknown());
+                    ledger.not_deleted(refused.map(|(id, _)| id).chain(&deletion.already_gone));
+                }
+                Err(error) if error.outcome_unknown() => {}
+                Err(_) => ledger.not_deleted(ids),
+            }
         }
-        self.cloud.delete_instances(&self.whole(basis), ids).await
+        outcome
     }
+}
+
+fn count(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
 }

@@ -30,8 +30,15 @@ pub(super) fn excess(whole: &GroupReading) -> u32 {
     live(whole.instances.iter().flatten()).saturating_sub(whole.desired)
 }
 
+/// The instances that the group counts on: those that its capacity has room for. Where it terminates none of those that
+/// live by itself, all of them.
+pub(super) fn held(whole: &GroupReading) -> u32 {
+    let mut live = whole.instances.iter().flatten().filter(|one| is_live(one));
+    if live.all(|one| one.is_protected) { whole.desired.saturating_add(excess(whole)) } else { whole.desired }
+}
+
 /// The node group of a zone. Its capacity is the number of its live instances, less `excess`: those that the whole
-/// group is about to terminate, if they are to be shown in this zone. What the group lacks belongs to no zone.
+/// group is about to terminate because of deletions in this zone. What the group lacks belongs to no zone.
 ///
 /// The limits of the whole group are shared: the zone may take all that the group has left, and give up all that it
 /// may lose.
@@ -39,11 +46,11 @@ pub(super) fn part(whole: &GroupReading, zone: &str, excess: u32) -> GroupReadin
     let is_here = |one: &&Instance| zone_of(&one.id).is_some_and(|other| other.eq_ignore_ascii_case(zone));
     let instances: Vec<Instance> = whole.instances.iter().flatten().filter(is_here).cloned().collect();
     let desired = live(instances.iter()).saturating_sub(excess);
-    let taken = whole.desired.max(live(whole.instances.iter().flatten()));
+    let taken = whole.desired.saturating_add(self::excess(whole));
     let is_first = zones(whole).first().is_some_and(|first| first == zone);
     GroupReading {
         name: name(&whole.name, zone),
-        min: desired.saturating_sub(whole.desired.saturating_sub(whole.min)),
+        min: desired.saturating_sub(held(whole).saturating_sub(whole.min)),
         max: desired.saturating_add(whole.max.saturating_sub(taken)),
         floor: 0,
         desired,
@@ -74,6 +81,10 @@ fn growth(whole: &GroupReading, zone: &str) -> Permit {
 }
 
 fn live<'a>(instances: impl Iterator<Item = &'a Instance>) -> u32 {
-    let lives = |one: &&Instance| one.counts != Counts::No && one.state != InstanceState::Deleting;
-    u32::try_from(instances.filter(lives).count()).unwrap_or(u32::MAX)
+    u32::try_from(instances.filter(|one| is_live(one)).count()).unwrap_or(u32::MAX)
+}
+
+/// Whether an instance lives and is part of the capacity.
+pub(super) fn is_live(one: &Instance) -> bool {
+    one.counts != Counts::No && one.state != InstanceState::Deleting
 }

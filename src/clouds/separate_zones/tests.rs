@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::cloud::{GrowsBy, Permit};
+use crate::cloud::{GrowsBy, Instance, Permit};
 use crate::clouds::simulated::{CallKind, GroupPlan, Simulated};
 
 const A: &str = "g/us-east-1a";
@@ -61,7 +61,7 @@ async fn a_launch_is_in_its_zone_and_takes_from_what_all_have_left() {
     let mut calls = calls.iter().filter(|call| call.kind == CallKind::Launch);
     assert!(calls.next_back().is_some_and(|call| call.detail.ends_with("in us-east-1b")));
     let refused = cloud.launch(&read(&cloud, A).await, &request(2)).await.expect_err("one is left");
-    assert!(refused.to_string().contains("exceed max size 10"), "{refused}");
+    assert!(refused.to_string().contains("above its maximum of 10, which all its zones share: 1 can"), "{refused}");
     assert_eq!(read(&cloud, "whole").await, before);
 }
 
@@ -97,7 +97,7 @@ async fn instances_beyond_the_capacity_are_shown_where_a_deletion_may_be_why() {
     simulated.set_desired_externally("g", 4).expect("it exists");
     cloud.launch(&read(&cloud, B).await, &request(1)).await.expect("launched");
     assert_eq!(read(&cloud, A).await.desired, 2, "the launch may not show yet");
-    tokio::time::sleep(SHOWN_AFTER_DELETION).await;
+    tokio::time::sleep(ledger::COUNTS_FOR).await;
     assert_eq!(read(&cloud, A).await.desired, u32::try_from(ids(&read(&cloud, A).await).len()).expect("few"));
 }
 
@@ -124,4 +124,84 @@ async fn what_is_said_of_a_group_is_said_of_its_zones() {
     assert_eq!(names, [A, B, "x"]);
     assert_eq!(listing.absent.iter().map(GroupName::as_str).collect::<Vec<_>>(), [A, B, "whole"]);
     assert_eq!(cloud.observe(&GroupName::from("g/us-east-1c")).await.expect("read"), None, "it has no such zone");
+}
+
+/// A group of these sizes after a deletion of one instance in each of these zones, and its reading.
+async fn after_deletions(zones: &[&str], initial: u32) -> (SeparateZones, GroupReading) {
+    let (simulated, cloud) = open(0, 10, initial);
+    cloud.list().await.expect("listed");
+    for zone in zones {
+        let reading = read(&cloud, zone).await;
+        cloud.delete_instances(&reading, &ids(&reading)[..1]).await.expect("deleted");
+    }
+    let whole = simulated.observe(&GroupName::from("g")).await.expect("read").expect("it exists");
+    (cloud, whole)
+}
+
+fn desired(parts: &[GroupReading]) -> Vec<u32> {
+    parts.iter().map(|part| part.desired).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_group_launches_by_itself_is_no_reason_to_raise_anything_back() {
+    let (cloud, mut whole) = after_deletions(&[A], 6).await;
+    let surge = whole.instances.iter().flatten().find(|one| part::zone_of(&one.id) == Some("us-east-1b")).cloned();
+    let surge = Instance { id: ProviderId::from("aws:///us-east-1b/i-0surge"), ..surge.expect("three") };
+    whole.instances.iter_mut().for_each(|instances| instances.push(surge.clone()));
+    assert_eq!((whole.desired, part::excess(&whole)), (5, 1));
+    assert_eq!(desired(&cloud.parts(whole)), [2, 4]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_zone_shows_what_its_own_deletions_may_have_lowered_too_far() {
+    let (cloud, whole) = after_deletions(&[A, B], 6).await;
+    assert_eq!(whole.desired, 4);
+    let lowered_to = |desired| cloud.parts(GroupReading { desired, ..whole.clone() });
+    assert_eq!(desired(&lowered_to(2)), [1, 1], "each of the two was going already");
+    assert_eq!(desired(&lowered_to(3)), [1, 2], "one of them was");
+    assert_eq!(desired(&lowered_to(1)), [2, 2], "our deletions cannot be why");
+    assert_eq!(desired(&lowered_to(0)), [1, 2], "it was lowered by one since");
+}
+
+#[tokio::test(start_paused = true)]
+async fn zones_that_shrink_at_once_keep_the_groups_minimum() {
+    let (_, cloud) = open(3, 10, 4);
+    cloud.list().await.expect("listed");
+    let (a, b) = (read(&cloud, A).await, read(&cloud, B).await);
+    assert_eq!((sizes(&a), sizes(&b)), ((1, 2, 8), (1, 2, 8)), "the group may lose one");
+    cloud.delete_instances(&a, &ids(&a)[..1]).await.expect("deleted");
+    let refused = cloud.delete_instances(&b, &ids(&b)[..1]).await.expect_err("three are left");
+    assert!(refused.to_string().contains("below its minimum of 3, which all its zones share: 0 can"), "{refused}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn zones_that_grow_at_once_keep_the_groups_maximum() {
+    let (simulated, cloud) = open(0, 6, 4);
+    cloud.list().await.expect("listed");
+    let (group, launch) =
+        (GroupName::from("g"), |token: &str| LaunchRequest { number: 2, token: token.to_owned(), zone: None });
+    cloud.admit_launch(&group, &launch("one")).expect("there is room");
+    cloud.admit_launch(&group, &launch("one")).expect("a repetition is the same launch");
+    let refused = cloud.admit_launch(&group, &launch("two")).expect_err("there is no more");
+    assert!(refused.to_string().contains("above its maximum of 6"), "{refused}");
+    drop(UnderWay { cloud: &cloud, group: group.clone(), token: "one".to_owned(), launched: Some(0) });
+    cloud.admit_launch(&group, &launch("two")).expect("nothing was launched");
+    assert!(!simulated.calls().iter().any(|call| call.kind == CallKind::Launch));
+}
+
+#[tokio::test(start_paused = true)]
+async fn protected_instances_beyond_the_capacity_can_be_deleted() {
+    let (simulated, cloud) = open(2, 10, 8);
+    let mut whole = simulated.observe(&GroupName::from("g")).await.expect("read").expect("it exists");
+    whole.desired = 3;
+    whole.instances.iter_mut().flatten().for_each(|one| one.is_protected = true);
+    let parts = cloud.parts(whole);
+    assert_eq!(parts.iter().map(sizes).collect::<Vec<_>>(), [(0, 4, 6), (0, 4, 6)]);
+    let group = GroupName::from("g");
+    for (part, zone) in parts.iter().zip(["us-east-1a", "us-east-1b"]) {
+        let named = &ids(part)[..3];
+        let basis = cloud.admit_deletion((&group, zone), part, named).expect("six of eight may go");
+        let kept = basis.instances.iter().flatten().filter(|one| one.counts == Counts::No).count();
+        assert_eq!(kept, if zone == "us-east-1a" { 3 } else { 2 }, "as many as live beyond the capacity: {zone}");
+    }
 }
