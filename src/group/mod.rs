@@ -310,7 +310,7 @@ impl Group {
                 taken => reading.max.saturating_sub(taken).max(target),
             },
             // CA chooses no group that is at its maximum.
-            Permit::Withheld(_) => target.max(reading.min),
+            Permit::Withheld(_) => target,
         }
     }
 

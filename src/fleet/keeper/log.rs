@@ -12,7 +12,10 @@ impl Keeper {
         match &note {
             Note::RaisedBack(to) => self.record_undo(*to, "ok"),
             Note::NotRaisedBack(to, _) => self.record_undo(*to, "failed"),
-            Note::Recreated => (self.template_request, self.template_fingerprint) = (None, None),
+            Note::Recreated => {
+                (self.template_request, self.template_fingerprint) = (None, None);
+                self.side.await_no_template();
+            }
             _ => {}
         }
         write(&self.group_id(), &self.key.source, &note);

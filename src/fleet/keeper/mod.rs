@@ -156,9 +156,8 @@ impl Keeper {
         match message {
             Message::Mutate(incoming) => self.request(incoming),
             Message::Listed { reading, begun, adoption } => {
-                let (begun, at) = (self.context.clock.time(begun), self.context.cloud.now());
                 let listing = self.keep(adoption);
-                self.happen(Event::Listed(ReadResult { reading: Ok(Some(reading)), begun, at }, listing));
+                self.happen(Event::Listed(self.context.listed(reading, begun), listing));
             }
             Message::NotListed { begun, adoption } => {
                 let listing = self.keep(adoption);
@@ -236,8 +235,11 @@ impl Keeper {
     fn found(&mut self, finding: Finding) {
         match finding {
             Finding::Event(event) => self.happen(*event),
-            Finding::Template(Some(built)) => self.adopt_template(*built),
-            Finding::Template(None) => self.template_was_lost(),
+            // The builder works on several at a time, and one of earlier settings may end later.
+            Finding::Template(id, _) if !self.side.awaits(id) => {}
+            Finding::Template(_, Some(built)) => self.adopt_template(*built),
+            Finding::Template(_, None) => self.template_was_lost(),
+            Finding::Nothing => {}
         }
     }
 

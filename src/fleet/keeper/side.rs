@@ -25,9 +25,15 @@ use crate::tasks::{TaskKind, Tasks};
 pub(super) enum Finding {
     /// Something that the group is told.
     Event(Box<Event>),
-    /// The template was built, or could not be. `None` where the builder has ended.
-    Template(Option<Box<BuiltTemplate>>),
+    /// The template that was requested was built, or could not be. `None` where the builder has ended.
+    Template(TemplateId, Option<Box<BuiltTemplate>>),
+    /// Nothing.
+    Nothing,
 }
+
+/// Names a request for a template.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct TemplateId(u64);
 
 impl Finding {
     fn of(event: Event) -> Self {
@@ -69,11 +75,14 @@ pub(super) struct SideTasks {
     tasks: JoinSet<Finding>,
     supervision: Tasks,
     group: Arc<str>,
+    /// The template that is awaited: of those requested before it, none is of use any more.
+    template: TemplateId,
 }
 
 impl SideTasks {
     pub(super) fn new(supervision: &Tasks, group: &GroupKey) -> Self {
-        Self { tasks: JoinSet::new(), supervision: supervision.clone(), group: group.to_string().into() }
+        let (tasks, supervision, group) = (JoinSet::new(), supervision.clone(), group.to_string().into());
+        Self { tasks, supervision, group, template: TemplateId::default() }
     }
 
     /// Starts work; a panic in it is noted, and ends it with `if_panicked`.
@@ -154,9 +163,22 @@ impl SideTasks {
         });
     }
 
-    /// Waits for a template.
+    /// Waits for a template, and for no earlier one.
     pub(super) fn await_template(&mut self, built: tokio::sync::oneshot::Receiver<BuiltTemplate>) {
-        self.spawn(TEMPLATE, Finding::Template(None), async move { Finding::Template(built.await.ok().map(Box::new)) });
+        let id = self.await_no_template();
+        let built = async move { Finding::Template(id, built.await.ok().map(Box::new)) };
+        self.spawn(TEMPLATE, Finding::Template(id, None), built);
+    }
+
+    /// Waits for no template that was requested so far.
+    pub(super) fn await_no_template(&mut self) -> TemplateId {
+        self.template.0 += 1;
+        self.template
+    }
+
+    /// Whether this template is awaited.
+    pub(super) fn awaits(&self, template: TemplateId) -> bool {
+        self.template == template
     }
 
     /// Whether there is anything to wait for.
@@ -167,7 +189,7 @@ impl SideTasks {
     /// What the next task to end found; `None` where there is no task.
     pub(super) async fn next(&mut self) -> Option<Finding> {
         // A task catches its own panics, and is cancelled only with the keeper.
-        Some(self.tasks.join_next().await?.unwrap_or(Finding::Template(None)))
+        Some(self.tasks.join_next().await?.unwrap_or(Finding::Nothing))
     }
 }
 

@@ -78,8 +78,7 @@ impl StartingKeeper {
     async fn receive(&mut self, message: Message) -> Option<(ReadResult, Option<Adoption>)> {
         match message {
             Message::Listed { reading, begun, adoption } if reading.instances.is_some() => {
-                let (begun, at) = (self.context.clock.time(begun), self.context.cloud.now());
-                Some((ReadResult { reading: Ok(Some(reading)), begun, at }, Some(adoption)))
+                Some((self.context.listed(reading, begun), Some(adoption)))
             }
             Message::Listed { adoption, .. } => Some((self.reader.instances(READ_LIMIT).await, Some(adoption))),
             Message::NotListed { .. } => Some((self.reader.instances_or_gone_twice().await, None)),

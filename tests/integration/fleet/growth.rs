@@ -410,3 +410,13 @@ async fn an_instance_launched_since_shows_that_a_read_does_not_lag() {
     assert!(took < Duration::from_secs(20), "one listing, one read of the activities and a second read: {took:?}");
     fixture.no_instance_was_killed();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_group_below_its_minimum_that_cannot_grow_is_offered_to_nobody() {
+    let mut plan = GroupPlan::aws("g").sized(5, 10, 2);
+    plan.growth = Permit::Withheld("its Launch process is suspended".to_owned());
+    let fixture = Fixture::with([plan]).await;
+    let snapshot = fixture.fleet.snapshot();
+    let (_, view) = snapshot.group("g").expect("served");
+    assert_eq!((view.min, view.status.target, view.max), (2, 2, 2));
+}

@@ -72,3 +72,23 @@ async fn a_template_is_withdrawn_once_the_group_launches_something_that_cannot_b
     let (snapshot, is_ready) = (fixture.fleet.snapshot(), |state: &_| matches!(state, TemplateState::Ready(_)));
     assert!(snapshot.group("g").is_some_and(|(_, view)| is_ready(&view.template)), "it is still right");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_template_of_earlier_settings_that_is_built_later_is_not_served() {
+    let fixture = Fixture::cold([(
+        "sim",
+        Simulated::with_groups(7, [GroupPlan::aws("g").sized(0, 10, 0).instance_types(&["m5.large"])]),
+    )]);
+    let slow = CallFault::Slow(Duration::from_secs(20));
+    fixture.cloud().faults(|faults| faults.script(Some(CallKind::InstanceTypes), None, 1, slow));
+    fixture.until("the first one is looked up", |fixture| fixture.calls(CallKind::InstanceTypes) == 1).await;
+    fixture.cloud().replan("g", |plan| plan.instance_types = vec!["m5.xlarge".to_owned()]).expect("it exists");
+    let has_cpus = |state: &TemplateState, cpus: &str| {
+        let TemplateState::Ready(template) = state else { return false };
+        template.values.iter().any(|value| value.path == "capacity.cpu" && value.value == cpus)
+    };
+    until_template(&fixture, "the second one is built", |state| has_cpus(state, "4")).await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let snapshot = fixture.fleet.snapshot();
+    assert!(snapshot.group("g").is_some_and(|(_, view)| has_cpus(&view.template, "4")), "the first one has ended");
+}
