@@ -84,7 +84,8 @@ impl Job {
 
 impl Group {
     /// A request has arrived. Deletions wait a little for each other; everything that waits already is taken along.
-    pub(super) fn arrive(&mut self, request: Request) {
+    pub(super) fn arrive(&mut self, mut request: Request) {
+        request.group = self.state.observation().reading.identity;
         let (idle, open) = match self.state.observation().reading.consistency.writes {
             Writes::Ample => (BATCH_IDLE, BATCH_OPEN_MAX),
             Writes::Scarce => (BATCH_IDLE_SCARCE, BATCH_OPEN_MAX_SCARCE),
@@ -124,10 +125,6 @@ impl Group {
             let all = mem::take(&mut self.queue);
             let (unknown, known): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| self.names_unknown_instances(one));
             (requests, self.second) = if known.is_empty() { (unknown, known) } else { (known, unknown) };
-            let group = self.state.observation().reading.identity;
-            for request in requests.iter_mut().chain(&mut self.second) {
-                request.group = group;
-            }
         }
         let until = requests.iter().map(Request::attempt_until).max()?;
         let attempts = Attempts::until(until);

@@ -304,13 +304,17 @@ pub(crate) fn blocks_growth(state: &GroupState) -> bool {
 /// What a scale-up adds to: the capacity, or all live instances where they are there to stay although the capacity is
 /// lower.
 fn base_of_growth(state: &GroupState) -> u32 {
-    let census = state.census();
     // Where the read may be older than our last write, the higher of the two (law 2): AWS takes any number, and one
     // computed on an older read would undo what we wrote.
-    let capacity = census.capacity.max(state.own_capacity());
+    base_as_read(state).max(state.own_capacity())
+}
+
+/// The same, without what we wrote and a read does not show.
+fn base_as_read(state: &GroupState) -> u32 {
+    let census = state.census();
     match state.surplus() {
-        Some(Surplus::Lasting) => capacity.max(census.live),
-        _ => capacity,
+        Some(Surplus::Lasting) => census.capacity.max(census.live),
+        _ => census.capacity,
     }
 }
 
@@ -318,7 +322,9 @@ fn base_of_growth(state: &GroupState) -> u32 {
 /// the one that we wrote last, or if there is a surplus that does not permit growth.
 pub(crate) fn raised_capacity(state: &GroupState, delta: u32) -> Option<u32> {
     let (census, reading) = (state.census(), &state.observation().reading);
-    let to = base_of_growth(state).checked_add(delta)?;
+    // What we wrote is in the base although another client may have lowered it since: no reason to exceed the maximum.
+    let most = reading.max.max(base_as_read(state).checked_add(delta)?);
+    let to = base_of_growth(state).checked_add(delta)?.min(most);
     let is_permitted = state.surplus().is_none_or(|surplus| surplus.permits_growth(census.capacity, to, census.live));
     (is_permitted && to > reading.desired).then_some(to)
 }
@@ -328,6 +334,10 @@ pub(crate) fn raised_capacity(state: &GroupState, delta: u32) -> Option<u32> {
 /// cloud launched for reasons of its own ([`crate::cloud::LaunchActivity::own`]), if they can be read.
 pub(crate) fn undone_capacity(state: &GroupState, own: Option<&OwnLaunches>) -> Option<u32> {
     let reading = &state.observation().reading;
+    // Where deletions can fail, the instances live on by themselves, and the next scale-up makes room for them.
+    if reading.consistency.deletions == Deletions::CanFail {
+        return None;
+    }
     let owed = state.room_owed(own)?;
     let census = state.census();
     // Without preconditions, a capacity falls when the cloud accepts a deletion. A read that lags does not show that

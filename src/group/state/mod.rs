@@ -164,7 +164,7 @@ impl GroupState {
     pub(crate) fn observe(&mut self, observation: Observation, name: NamePlaceholder<'_>) -> u32 {
         let now = observation.begun;
         let (before, ran_before, began) = (self.census(), self.running_ids(), self.observation.at);
-        let left_before = self.leaving_ids();
+        let (left_before, lived_before) = (self.leaving_ids(), self.staying_ids());
         self.note_capacity_read(&observation);
         self.note_late_deletions(&observation);
         let replaced = self.replaced_by(&observation);
@@ -199,6 +199,9 @@ impl GroupState {
         let fell = before.remaining.saturating_sub(self.census().remaining);
         self.fit_placeholders(fell, Missed::Found(began), now, name);
         self.note_unfilled(false);
+        if !lived_before.is_subset(&self.staying_ids()) {
+            self.learn_no_kind_of_capacity();
+        }
         self.note_kind_of_capacity();
         lost
     }
@@ -258,6 +261,12 @@ impl GroupState {
             .filter(|instance| instance.state == InstanceState::Running && !self.in_flight.is_leaving(instance))
             .map(|instance| instance.id.clone())
             .collect()
+    }
+
+    /// The instances that are not being deleted.
+    fn staying_ids(&self) -> BTreeSet<ProviderId> {
+        let staying = self.observation.instances.iter().filter(|instance| !self.in_flight.is_leaving(instance));
+        staying.map(|instance| instance.id.clone()).collect()
     }
 
     /// The instances that are being deleted.

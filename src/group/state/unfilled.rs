@@ -39,10 +39,10 @@ impl GroupState {
         if self.may_lower() { 0 } else { self.cancelled().min(self.census().shortfall) }
     }
 
-    /// How much of the maximum unfilled capacity takes up. None in a scale set that is known to be nominal: there, a
-    /// capacity above the maximum makes no more instances than were requested.
+    /// How much of the maximum unfilled capacity takes up. None in a quiet scale set that is known to be nominal:
+    /// there, a capacity above the maximum makes no more instances than were requested.
     pub(crate) fn taken_by_unfilled(&self) -> u32 {
-        if self.is_nominal() { 0 } else { self.unfilled() }
+        if self.is_nominal() && self.observation.reading.is_quiet { 0 } else { self.unfilled() }
     }
 
     /// Whether the capacity is known to be nominal.
@@ -79,7 +79,11 @@ impl GroupState {
             let is_pending = one.state == PlaceholderState::Pending && !one.is_requested && one.failure.is_none();
             is_pending && (!is_empty || is_old(one.since))
         };
-        self.placeholders.iter_mut().filter(is_found).for_each(|one| one.state = PlaceholderState::Cancelled);
+        // VMs that Azure lists without an ID exist, and no instance stands for them.
+        let missing = self.census().shortfall.saturating_sub(observation.reading.without_id);
+        let number = size(missing.saturating_sub(self.cancelled()));
+        let found = self.placeholders.iter_mut().filter(is_found).take(number);
+        found.for_each(|one| one.state = PlaceholderState::Cancelled);
     }
 
     /// Notes a scale-up from one capacity to another, if there is unfilled capacity that it may fill.
@@ -90,6 +94,11 @@ impl GroupState {
             let if_nominal = live.saturating_add(to - from);
             GrowthOverUnfilled { if_nominal, if_actual: if_nominal.saturating_add(unfilled) }
         });
+    }
+
+    /// Learns nothing from a scale-up that failed, or beside which instances left: less lives than it made.
+    pub(crate) fn learn_no_kind_of_capacity(&mut self) {
+        self.growth_over_unfilled = None;
     }
 
     /// Learns from what the first scale-up over unfilled capacity made, once lists show all of it.

@@ -80,6 +80,7 @@ impl GroupState {
     pub(crate) fn accept_deletion(&mut self, id: OperationId, write: DeletionWrite) {
         let DeletionWrite { ids, sent, accepted, handle, is_resubmitted } = write;
         self.survivors.retain(|id, _| !ids.contains(id));
+        self.learn_no_kind_of_capacity();
         self.in_flight.lower_expectations(count(ids.len()));
         let before = self.census().capacity;
         let request = OperationRequest::Deletion { ids, before, is_resubmitted, owed: 0 };
@@ -90,6 +91,7 @@ impl GroupState {
     /// A deletion of these instances got no response until `ended`. They count as being deleted until a read settles
     /// it.
     pub(crate) fn lose_deletion(&mut self, id: OperationId, ids: BTreeSet<ProviderId>, sent: SystemTime, ended: Time) {
+        self.learn_no_kind_of_capacity();
         let request = OperationRequest::Deletion { ids, before: self.census().capacity, is_resubmitted: true, owed: 0 };
         let operation = Operation { id, request, sent, accepted: ended, phase: Phase::Unsettled };
         self.in_flight.start_deletion(operation, &self.observation);
@@ -147,6 +149,7 @@ impl GroupState {
         if operation.is_growth() {
             // It has ended: what it made was listed before, and the observation is younger than its end.
             self.grown = None;
+            self.learn_no_kind_of_capacity();
         }
         let (now, since) = (observation.begun, observation.at);
         let (raised, desired) = (self.raised, observation.reading.desired);

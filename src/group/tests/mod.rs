@@ -11,6 +11,7 @@ mod plans;
 mod search;
 mod status;
 mod undo;
+mod unfilled;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -186,6 +186,16 @@ fn growth_stops_at_the_maximum_and_where_the_group_cannot_grow() {
 }
 
 #[test]
+fn what_we_wrote_before_another_client_lowered_it_takes_no_growth_above_the_maximum() {
+    let mut group = Group::new(95, running(0..95));
+    group.write(95, 98, None);
+    group.see(96, running(0..95));
+    assert_eq!(group.target(), 96);
+    assert_eq!(plan::raised_capacity(&group.state, 1), Some(99), "the read may be older than our write");
+    assert_eq!(plan::raised_capacity(&group.state, 4), Some(100));
+}
+
+#[test]
 fn no_group_grows_beyond_the_largest_capacity_of_any_group() {
     let mut group = Group::new(98, running(0..98));
     let mut boundless = group.observation().clone();

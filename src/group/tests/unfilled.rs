@@ -1,0 +1,89 @@
+//! Capacity of a scale set that no instance fills.
+
+use super::*;
+
+impl Group {
+    /// What a list of a scale set shows in which nothing runs, or something does.
+    fn see_set(&mut self, is_quiet: bool, without_id: u32, (desired, live): (u32, u32)) {
+        self.now = self.now + Duration::from_secs(60);
+        let mut observation = self.tagged(&format!("\"{desired}-{live}-{is_quiet}\""), desired, running(0..live));
+        (observation.reading.is_quiet, observation.reading.without_id) = (is_quiet, without_id);
+        self.state.observe(observation, &name);
+    }
+
+    fn set(live: u32) -> Self {
+        let mut group = Self::new(live, running(0..live));
+        group.see_set(true, 0, (live, live));
+        group
+    }
+}
+
+#[test]
+fn unfilled_capacity_takes_room_below_the_maximum_while_a_nominal_set_is_not_quiet() {
+    let mut group = Group::set(9);
+    group.capacity_is = CapacityIs::Nominal;
+    group.see_set(true, 0, (13, 9));
+    assert_eq!((group.state.unfilled(), group.state.taken_by_unfilled()), (4, 0));
+    group.see_set(false, 0, (13, 9));
+    assert_eq!((group.state.unfilled(), group.state.taken_by_unfilled()), (4, 4), "growth above it is refused now");
+}
+
+#[test]
+fn machines_without_an_id_are_not_taken_out_of_the_target() {
+    let mut group = Group::set(10);
+    group.see_set(true, 1, (10, 9));
+    assert_eq!((group.target(), group.state.unfilled()), (10, 0));
+    group.see_set(true, 1, (10, 8));
+    assert_eq!((group.target(), group.state.unfilled()), (9, 1), "one of two that are missing has no ID");
+}
+
+/// What a scale-up by two over three unfilled makes a set of six look like, after `beside` happened as well.
+fn learned(live: u32, beside: impl FnOnce(&mut Group)) -> bool {
+    let mut group = Group::set(6);
+    group.see_set(true, 0, (9, 6));
+    assert_eq!(group.state.unfilled(), 3);
+    let operation = group.write(9, 11, Some("op"));
+    beside(&mut group);
+    group.state.succeed(operation, group.now);
+    for _ in 0..3 {
+        group.see_set(true, 0, (11, live));
+    }
+    group.state.is_nominal()
+}
+
+#[test]
+fn only_a_scale_up_that_went_well_shows_how_a_set_counts() {
+    assert!(learned(8, |_| {}), "two were made");
+    assert!(!learned(11, |_| {}), "the unfilled ones, too");
+    let deletes = |group: &mut Group| {
+        group.delete_with(0..1, Some(OperationHandle("delete".to_owned())));
+    };
+    assert!(!learned(8, deletes), "less lives than it made");
+    let evicts = |group: &mut Group| group.see_set(false, 0, (11, 5));
+    assert!(!learned(8, evicts));
+
+    let mut failing = Group::set(6);
+    failing.see_set(true, 0, (9, 6));
+    let operation = failing.write(9, 11, Some("op"));
+    failing.now = failing.now + Duration::from_secs(60);
+    let mut seen = failing.tagged("\"failed\"", 11, running(0..8));
+    seen.reading.is_quiet = false;
+    failing.fail_with(operation, seen);
+    assert!(!failing.state.is_nominal(), "three of the five that it made failed");
+}
+
+#[test]
+fn a_scale_set_without_an_etag_is_not_raised_back() {
+    let reading = |desired, seconds| {
+        let mut observation =
+            observation(desired, running(0..10), Time::default() + Duration::from_secs(seconds), seconds);
+        observation.reading.consistency = Consistency::SCALE_SET_WITHOUT_ETAG;
+        observation
+    };
+    let state = GroupState::new(reading(10, 1), &name);
+    let now = Time::default() + Duration::from_secs(2);
+    let mut group = Group { state, now, operations: 0, capacity_is: CapacityIs::Unknown };
+    let operation = group.delete_with(0..3, Some(OperationHandle("delete".to_owned())));
+    group.fail_with(operation, reading(7, 5));
+    assert_eq!(plan::undone_capacity(&group.state, Some(&OwnLaunches::default())), None, "its VMs live by themselves");
+}
