@@ -28,6 +28,8 @@ pub struct LaunchSpec {
     pub resources: BTreeMap<String, String>,
     /// The highest number of vCPUs that an instance can have, if the launch settings disable some.
     pub cpus_max: Option<u32>,
+    /// Whether each core has one thread, although the type may have two: half of its vCPUs.
+    pub has_one_thread_per_core: bool,
     /// The kubelet's pod limit, if the launch settings set one for all instance types.
     pub max_pods: Option<u32>,
     /// Whether EKS caps the pod limit, as it does in managed node groups that use one of its images.

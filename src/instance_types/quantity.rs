@@ -60,6 +60,12 @@ impl Quantity {
         Self { nanos: i128::from(count) * NANOS_PER_UNIT, format: Format::Decimal }
     }
 
+    /// Half of it, rounded down to a whole unit, but at least one.
+    pub fn halved(self) -> Self {
+        let units = self.nanos / NANOS_PER_UNIT / 2;
+        Self { nanos: units.max(1) * NANOS_PER_UNIT, ..self }
+    }
+
     /// Thousandths, as of a core.
     pub fn millis(count: u32) -> Self {
         Self { nanos: i128::from(count) * (NANOS_PER_UNIT / 1000), format: Format::Decimal }

@@ -200,7 +200,9 @@ fn machine_cpu(known: Option<&TypeCapacity>) -> Quantity {
 
 /// The vCPUs of a type that the launch settings leave enabled.
 fn enabled_cpus(input: &Input<'_>, of_type: WithProvenance<Quantity>) -> WithProvenance<Quantity> {
-    match input.launch.cpus_max.map(Quantity::units).filter(|most| *most < of_type.value) {
+    let one_per_core = input.launch.has_one_thread_per_core.then(|| of_type.value.halved());
+    let most = input.launch.cpus_max.map(Quantity::units).or(one_per_core);
+    match most.filter(|most| *most < of_type.value) {
         Some(most) => WithProvenance {
             value: most,
             provenance: Provenance::Group,

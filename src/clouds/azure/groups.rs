@@ -84,7 +84,7 @@ pub(super) fn launch_fingerprint(set: &ScaleSet) -> u64 {
     set.ephemeral_os_disk.hash(&mut hasher);
     set.storage_account_type.hash(&mut hasher);
     set.image.hash(&mut hasher);
-    (set.spot, set.cpus_available, set.addresses).hash(&mut hasher);
+    (set.spot, set.cpus_available, set.has_one_thread_per_core, set.addresses).hash(&mut hasher);
     let shaping: Vec<_> = set.tags.iter().filter(|(key, _)| tags::shapes_nodes(key)).collect();
     shaping.hash(&mut hasher);
     hasher.finish()

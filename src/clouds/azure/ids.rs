@@ -43,6 +43,16 @@ pub(super) enum MachineName<'a> {
     Standalone(&'a str),
 }
 
+impl<'a> MachineName<'a> {
+    /// The name that the scale set knows the VM by.
+    pub(super) fn in_set(self) -> &'a str {
+        match self {
+            Self::Uniform(_, instance) => instance,
+            Self::Standalone(name) => name,
+        }
+    }
+}
+
 /// Parses an ID in any case; `None` if it does not have the form of an Azure ID.
 pub(super) fn parse(id: &str) -> Option<ParsedId<'_>> {
     let scheme = id.get(..SCHEME.len()).filter(|scheme| scheme.eq_ignore_ascii_case(SCHEME))?;

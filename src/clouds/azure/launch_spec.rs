@@ -43,6 +43,7 @@ fn launch_spec(set: &ScaleSet, predict_labels: bool) -> Option<LaunchSpec> {
         labels: if predict_labels && of_aks { aks::labels(set, &types) } else { BTreeMap::new() },
         taints: if of_aks { aks::taints(set) } else { Vec::new() },
         cpus_max: set.cpus_available,
+        has_one_thread_per_core: has_one_thread_per_core(set),
         max_pods: aks::max_pods(set).filter(|_| of_aks),
         // If the scale set sets no disk size, the disk is as large as the image.
         ephemeral_storage_bytes: set.os_disk_gb.map(u64::from).filter(|size| *size > 0).map(|size| size * GIB),
@@ -51,6 +52,15 @@ fn launch_spec(set: &ScaleSet, predict_labels: bool) -> Option<LaunchSpec> {
         types,
         ..LaunchSpec::default()
     })
+}
+
+/// Whether hyper-threading is switched off, by a setting or by the tag that has the same effect
+/// (learn.microsoft.com, "Virtual machine customization"). A number of vCPUs says more.
+fn has_one_thread_per_core(set: &ScaleSet) -> bool {
+    let tagged = set.tags.iter().any(|(key, value)| {
+        key.eq_ignore_ascii_case(tags::DISABLES_HYPERTHREADING) && value.eq_ignore_ascii_case("true")
+    });
+    set.cpus_available.is_none() && (set.has_one_thread_per_core || tagged)
 }
 
 // An instance mix has its sizes in another field (#8683).
@@ -173,6 +183,13 @@ mod tests {
         let constrained = ScaleSet { cpus_available: Some(8), ..set("Standard_E32s_v5") };
         assert_eq!(launch_spec(&constrained, true).expect("a size").cpus_max, Some(8));
         assert_eq!(launch_spec(&set("Standard_E32s_v5"), true).expect("a size").cpus_max, None);
+        let one_thread = |set: &ScaleSet| launch_spec(set, true).expect("a size").has_one_thread_per_core;
+        let by_setting = ScaleSet { has_one_thread_per_core: true, ..set("Standard_D8s_v6") };
+        let tag = (tags::DISABLES_HYPERTHREADING.to_owned(), "True".to_owned());
+        let by_tag = ScaleSet { tags: BTreeMap::from([tag]), ..set("Standard_D8s_v6") };
+        assert!(one_thread(&by_setting) && one_thread(&by_tag) && !one_thread(&set("Standard_D8s_v6")));
+        let numbered = ScaleSet { has_one_thread_per_core: true, ..constrained };
+        assert!(!one_thread(&numbered), "the number of vCPUs that are available says it");
     }
 
     #[test]

@@ -38,8 +38,8 @@ impl Azure {
         let names = if set.spot { vec![SPOT] } else { vec![family.as_str(), REGIONAL] };
         let names: Vec<Arc<str>> = names.into_iter().map(|name| named(name, &location)).collect();
         let are_known = names.iter().all(|name| quotas.by_name.contains_key(name));
-        let per_node = set.cpus_available.map_or(cpus, |available| available.min(cpus));
-        (are_known && per_node > 0).then(|| (group.clone(), QuotaUse { names, per_node }))
+        // Where the scale set makes fewer vCPUs available, no source says that a VM takes less of the quota.
+        are_known.then(|| (group.clone(), QuotaUse { names, per_node: cpus }))
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::arm::Size;
 use super::arm::operations::LIST_SKUS;
-use super::sizes::{instance_type, size_key};
+use super::sizes::{instance_type, quota_cpus, size_key};
 use super::{Azure, launch_spec};
 use crate::cloud::{CloudError, InstanceType};
 
@@ -28,6 +28,8 @@ type Sizes = BTreeMap<String, KnownSize>;
 struct KnownSize {
     instance_type: InstanceType,
     family: Option<String>,
+    /// The vCPUs of quota that a VM takes: those of the whole size, also where it offers fewer.
+    quota_cpus: u32,
 }
 
 #[derive(Debug)]
@@ -68,11 +70,11 @@ impl Azure {
         Ok(found.into_values().collect())
     }
 
-    /// The family whose quota a size counts against, and its vCPUs.
+    /// The family whose quota a size counts against, and how much of it a VM takes.
     pub(super) async fn family_and_cpus(&self, location: &str, size: &str) -> Option<(String, u32)> {
         let sizes = self.size_list(location, &[size.to_owned()]).await.ok()?;
         let known = sizes.get(&size_key(size))?;
-        Some((known.family.clone()?, known.instance_type.cpus))
+        Some((known.family.clone()?, known.quota_cpus))
     }
 
     /// The configured location, or the locations of the scale sets.
@@ -130,10 +132,12 @@ impl Azure {
         size_list.problem = None;
         match self.api.list_sizes(location).await {
             Ok(sizes) => {
-                let known = |size: &Size| Some((instance_type(size)?, size.family.clone()));
-                let sizes = sizes.iter().filter_map(known).map(|(instance_type, family)| {
-                    (size_key(&instance_type.name), KnownSize { instance_type, family })
-                });
+                let known = |size: &Size| {
+                    let (instance_type, family) = (instance_type(size)?, size.family.clone());
+                    let quota_cpus = quota_cpus(size).unwrap_or(instance_type.cpus);
+                    Some((size_key(&instance_type.name), KnownSize { instance_type, family, quota_cpus }))
+                };
+                let sizes = sizes.iter().filter_map(known);
                 let sizes: Arc<Sizes> = Arc::new(sizes.collect());
                 size_list.read = Some((Instant::now(), Arc::clone(&sizes)));
                 Ok(sizes)

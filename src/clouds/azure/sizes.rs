@@ -57,6 +57,12 @@ fn gpu(size: &str) -> Option<&'static str> {
     Some(if is_amd { AMD } else { NVIDIA })
 }
 
+/// The vCPUs of quota that a VM of this size takes. For a size with constrained CPUs, that is all of the size that it is
+/// made of (`numberOfCores` of `VirtualMachineSize` in the reference of the compute API).
+pub(super) fn quota_cpus(size: &Size) -> Option<u32> {
+    size.capabilities.get("vCPUs").and_then(|value| value.trim().parse().ok()).filter(|cpus| *cpus > 0)
+}
+
 /// Reads a size; `None` if its CPUs or memory are missing.
 pub(super) fn instance_type(size: &Size) -> Option<InstanceType> {
     let capability = |name: &str| size.capabilities.get(name).map(|value| value.trim());
@@ -118,6 +124,7 @@ mod tests {
             let read = read(name, &[("vCPUs", "120"), ("MemoryGB", "448")]);
             assert_eq!(read.map(|(cpus, ..)| cpus), Some(cpus), "{name}");
         }
+        assert_eq!(quota_cpus(&size("Standard_E8-4ds_v5", &constrained)), Some(8));
         let small = [("vCPUs", "1"), ("MemoryGB", "0.5"), ("CpuArchitectureType", "x64")];
         assert_eq!(read("Standard_B1ls", &small), Some((1, 512, Architecture::Amd64)));
         let arm = [("vCPUs", "32"), ("MemoryGB", "128"), ("CpuArchitectureType", "Arm64")];

@@ -55,10 +55,14 @@ pub(super) fn has_overlay(tags: &BTreeMap<String, String>) -> bool {
     value(tags, AKS_OVERLAY).is_some_and(|value| value.eq_ignore_ascii_case("true"))
 }
 
+/// The tag of a scale set whose VMs have one thread in each core.
+pub(super) const DISABLES_HYPERTHREADING: &str = "platformsettings.host_environment.disablehyperthreading";
+
 /// Whether a change of this tag changes new nodes.
 pub(super) fn shapes_nodes(key: &str) -> bool {
     let named = || AKS_POOL.iter().chain(&AKS_ORCHESTRATOR).any(|name| key.eq_ignore_ascii_case(name));
-    strip_prefix(key, NODE_TEMPLATE).is_some() || starts_as_of_aks(key) || named()
+    let shapes_cpus = key.eq_ignore_ascii_case(DISABLES_HYPERTHREADING);
+    strip_prefix(key, NODE_TEMPLATE).is_some() || starts_as_of_aks(key) || shapes_cpus || named()
 }
 
 /// Reads the `node-template` tags. Invalid tags are ignored and named in `remarks`.

@@ -9,7 +9,9 @@ use super::arm::{ReadPurpose, ScaleSet};
 use super::ids::{self, MachineName, provider_id};
 use super::scale_set_cache::CachedMachines;
 use super::{Azure, sizes};
-use crate::cloud::{Acceptance, CloudError, Deletion, Fault, GroupName, GroupReading, OperationHandle, ProviderId};
+use crate::cloud::{
+    Acceptance, CloudError, Deletion, Fault, GroupName, GroupReading, InstanceState, OperationHandle, ProviderId,
+};
 
 /// The most attempts of one deletion to leave out a VM that is gone but still listed.
 const MISSING_MAX: usize = 3;
@@ -60,7 +62,7 @@ impl Azure {
         let group = &basis.name;
         let mut deletion = Deletion::default();
         let machines = self.known_machines(group).await?;
-        let mut targets = self.targets(group, &machines, ids, &mut deletion);
+        let mut targets = self.targets(basis, &machines, ids, &mut deletion);
         let mut outcome = self.post(group, &targets).await;
         // One VM that is gone fails the call for all.
         for _ in 0..MISSING_MAX {
@@ -85,16 +87,22 @@ impl Azure {
         self.cache.machines(group).ok_or_else(gone)
     }
 
-    // A VM that the scale set does not list is left out. A VM that it lists as being deleted is named again: the caller
+    // A VM that the scale set does not list is left out, unless the deletion was decided on a list that has it: the last
+    // list may be one that is not believed (law 5). Azure answers for it then. A VM that it lists as being deleted is named again: the caller
     // names such VMs only if this deletion would otherwise cancel theirs. VMs that are protected from scale-in are
     // deleted too, because the protection only covers deletions that the scale set chooses itself.
     fn targets(
         &self,
-        group: &GroupName,
+        basis: &GroupReading,
         machines: &CachedMachines,
         ids: &[ProviderId],
         deletion: &mut Deletion,
     ) -> Vec<MachineToDelete> {
+        let group = &basis.name;
+        let lives = |id: &ProviderId| {
+            let mut listed = basis.instances.iter().flatten();
+            listed.any(|one| one.id == *id && one.state != InstanceState::Deleting)
+        };
         let mut targets: Vec<MachineToDelete> = Vec::with_capacity(ids.len());
         for id in ids {
             if !self.has_form_of(group, id) {
@@ -102,10 +110,13 @@ impl Azure {
                 deletion.refused.push((id.clone(), CloudError::refused(DELETE_INSTANCES, id.as_str(), message)));
                 continue;
             }
-            match machines.get(id) {
+            let of_id =
+                || ids::parse(id.as_str()).filter(|_| lives(id)).map(|parsed| parsed.machine.in_set().to_owned());
+            let known = machines.get(id).map(|known| known.delete_by.clone());
+            match known.or_else(of_id) {
                 None => deletion.already_gone.push(id.clone()),
-                Some(known) if targets.iter().any(|target| target.name == known.delete_by) => {}
-                Some(known) => targets.push(MachineToDelete { id: id.clone(), name: known.delete_by.clone() }),
+                Some(name) if targets.iter().any(|target| target.name == name) => {}
+                Some(name) => targets.push(MachineToDelete { id: id.clone(), name }),
             }
         }
         targets

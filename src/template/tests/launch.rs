@@ -68,6 +68,14 @@ fn vcpus_that_the_launch_disables_are_not_promised() {
 }
 
 #[test]
+fn a_core_with_one_thread_is_one_vcpu() {
+    let mut group = mk_group(Family::Azure, &["Standard_D8s_v5"]);
+    assert_eq!(group.get("capacity.cpu"), some("8"));
+    group.launch.has_one_thread_per_core = true;
+    assert_eq!(group.get("capacity.cpu"), some("4"));
+}
+
+#[test]
 fn devices_that_the_launch_attaches_are_resources() {
     let mut group = mk_group(Family::Aws, &["m5.large"]);
     group.launch.devices = map(&[("vpc.amazonaws.com/efa", 4)]);

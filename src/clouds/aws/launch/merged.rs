@@ -117,6 +117,7 @@ impl MergedLaunch {
             taints,
             resources: nodegroup_details.resources,
             cpus_max: merged.cpus_max,
+            has_one_thread_per_core: false,
             max_pods: merged.max_pods,
             caps_pods: nodegroup.is_some_and(|details| !details.custom_image),
             devices: (merged.efa_interfaces > 0).then(|| (EFA.to_owned(), merged.efa_interfaces)).into_iter().collect(),

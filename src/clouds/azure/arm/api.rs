@@ -152,6 +152,8 @@ pub(in crate::clouds::azure) struct ScaleSet {
     pub(in crate::clouds::azure) image: Option<String>,
     /// `hardwareProfile.vmSizeProperties.vCPUsAvailable`: fewer than the size has.
     pub(in crate::clouds::azure) cpus_available: Option<u32>,
+    /// `hardwareProfile.vmSizeProperties.vCPUsPerCore` is 1: the cores have one thread each.
+    pub(in crate::clouds::azure) has_one_thread_per_core: bool,
     /// The number of IPv4 configurations of the network interface that has the most.
     pub(in crate::clouds::azure) addresses: Option<u32>,
 }

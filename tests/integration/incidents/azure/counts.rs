@@ -143,6 +143,21 @@ async fn vmss_machine_without_id() {
 }
 
 #[tokio::test]
+async fn vmss_delete_while_a_list_is_in_doubt() {
+    let mut setup = Setup::open(arm([pool("pool", (0, 20, 10))])).await;
+    let victim = setup.client.nodes_in("pool", 1).await.remove(3);
+    let empty = HttpResponse::json(200, &json!({"value": []}));
+    setup.emulator.script("GET", "virtualMachineScaleSets/pool/virtualMachines", 1, empty);
+    setup.emulator.simulated().set_desired_externally("pool", 11).expect("it exists");
+    setup.server().logged("observation is in doubt");
+    setup.client.delete("pool", &[&victim]).await.expect("deleted");
+    assert_eq!(setup.emulator.requests_with("POST", "virtualMachineScaleSets/pool/delete").len(), 1, "it was sent");
+    let gone = async |client: &mut Client| !client.nodes("pool").await.iter().any(|one| one.id == victim);
+    setup.client.until("it is gone", gone).await;
+    assert!(setup.emulator.simulated().killed_unnamed().is_empty());
+}
+
+#[tokio::test]
 async fn vmss_scale_up_from_min() {
     let mut setup = Setup::open(arm([pool("pool", (3, 100, 40))])).await;
     assert_eq!(setup.client.target("pool").await, 40);

@@ -72,6 +72,8 @@ struct RawHardware {
 struct RawSizeProperties {
     #[serde(rename = "vCPUsAvailable")]
     cpus_available: Option<u32>,
+    #[serde(rename = "vCPUsPerCore")]
+    cpus_per_core: Option<u32>,
 }
 
 #[derive(Default, Deserialize)]
@@ -199,7 +201,8 @@ impl TryFrom<RawSet> for ScaleSet {
             ephemeral_os_disk: disk.diff_disk_settings.is_some_and(|settings| is(&settings.option, "Local")),
             storage_account_type: disk.managed_disk.and_then(|disk| disk.storage_account_type),
             image: storage.image_reference.and_then(|image| image.id),
-            cpus_available: hardware.and_then(|hardware| hardware.cpus_available).filter(|cpus| *cpus > 0),
+            cpus_available: hardware.as_ref().and_then(|hardware| hardware.cpus_available).filter(|cpus| *cpus > 0),
+            has_one_thread_per_core: hardware.is_some_and(|hardware| hardware.cpus_per_core == Some(1)),
             addresses: profile.network_profile.and_then(RawNetwork::addresses),
         })
     }

@@ -45,7 +45,7 @@ fn a_scale_set_is_read_in_full() {
     assert_eq!((read.orchestration, read.mixed_sizes.len()), (Orchestration::Flexible, 2));
     assert!(read.has_host_group && read.overprovision && read.spot && read.windows && read.ephemeral_os_disk);
     assert_eq!((read.os_disk_gb, read.storage_account_type.as_deref()), (Some(128), Some("Premium_LRS")));
-    assert_eq!((read.cpus_available, read.addresses), (Some(4), Some(2)));
+    assert_eq!((read.cpus_available, read.has_one_thread_per_core, read.addresses), (Some(4), true, Some(2)));
     assert_eq!(read.image.as_deref(), Some("/galleries/AKSUbuntu/images/2204gen2containerd"));
 }
 
