@@ -47,7 +47,7 @@ pub use exec::ExecError;
 pub use node::Node;
 pub use node_watch::{NODES_MAX, NodeWatch};
 pub use node_writer::{DEMO_NODE_STATUS_VERBS, DEMO_NODE_VERBS, NodeWriter};
-pub use resource_slice_watch::{ResourceSlice, ResourceSliceWatch};
+pub use resource_slice_watch::{ResourceSlice, ResourceSliceWatch, SlicesByNode};
 pub use transport::TransportError;
 
 use crate::tasks::Tasks;

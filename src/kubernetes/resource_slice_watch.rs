@@ -59,6 +59,9 @@ impl Drop for ResourceSliceWatch {
     }
 }
 
+/// The slices of each node, by its name.
+pub type SlicesByNode = BTreeMap<String, Vec<Arc<ResourceSlice>>>;
+
 /// What a watch knows.
 #[derive(Default)]
 struct State {
@@ -108,7 +111,7 @@ impl ResourceSliceWatch {
     }
 
     /// The slices of each node; `None` until they have been listed. Fails while they cannot be watched.
-    pub fn by_node(&self) -> Result<Option<BTreeMap<String, Vec<Arc<ResourceSlice>>>>, Arc<KubernetesError>> {
+    pub fn by_node(&self) -> Result<Option<SlicesByNode>, Arc<KubernetesError>> {
         let (state, accepted) = (self.state.borrow(), self.transport.slice_watches_accepted());
         if let Some(error) = state.failure.as_ref().and_then(|failure| failure.lasting(accepted)) {
             return Err(error);
@@ -116,7 +119,7 @@ impl ResourceSliceWatch {
         if !state.is_listed {
             return Ok(None);
         }
-        let mut by_node: BTreeMap<String, Vec<_>> = BTreeMap::new();
+        let mut by_node = SlicesByNode::new();
         for slice in state.slices.by_name.values() {
             by_node.entry(slice.node.clone()).or_default().push(Arc::clone(slice));
         }
