@@ -188,6 +188,11 @@ pub trait Cloud: Send + Sync {
         None
     }
 
+    /// The group that a node group is part of: itself, unless that is served as several node groups.
+    fn group_of(&self, node_group: &GroupName) -> GroupName {
+        node_group.clone()
+    }
+
     /// The cloud's family, which chooses the instance-types table and the GPU label.
     fn family(&self) -> Family;
 

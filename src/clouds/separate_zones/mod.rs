@@ -238,6 +238,10 @@ impl Cloud for SeparateZones {
         self.cloud.endpoint()
     }
 
+    fn group_of(&self, node_group: &GroupName) -> GroupName {
+        self.whole_name(node_group)
+    }
+
     fn family(&self) -> Family {
         self.cloud.family()
     }

@@ -68,12 +68,14 @@ impl Judge {
             return self.cluster.store(None);
         }
         let comparable = self.comparable_sources(&nodes);
+        let ours = self.of_this_cluster(&views, &nodes);
         let mut foreign = HashMap::new();
         let (mut asked, mut found) = (0, Vec::new());
         for (key, view) in views.into_iter().filter(|(key, _)| comparable.contains(&key.source)) {
             let running = running(view);
+            let whole = self.whole(key);
             let Some(known) = self.groups.get_mut(key) else { continue };
-            if running.iter().any(|id| nodes.contains(*id)) {
+            if ours.contains(&whole) {
                 *known = Known::Ours;
             }
             let Known::Unproven { inherited, old } = known else { continue };
@@ -100,6 +102,24 @@ impl Judge {
                     deletions are refused"
             );
         }
+    }
+
+    /// The groups that belong to this cluster. Where each zone of a group is served, one with a node shows it for all.
+    fn of_this_cluster(
+        &self,
+        views: &BTreeMap<&GroupKey, &GroupView>,
+        nodes: &HashSet<ProviderId>,
+    ) -> HashSet<GroupKey> {
+        let is_ours = |(key, view): &(&&GroupKey, &&GroupView)| {
+            matches!(self.groups.get(**key), Some(Known::Ours)) || running(view).iter().any(|id| nodes.contains(*id))
+        };
+        views.iter().filter(is_ours).map(|(key, _)| self.whole(key)).collect()
+    }
+
+    /// The group that a node group is part of.
+    fn whole(&self, key: &GroupKey) -> GroupKey {
+        let name = self.clouds.get(&key.source).map_or_else(|| key.name.clone(), |cloud| cloud.group_of(&key.name));
+        GroupKey { source: Arc::clone(&key.source), name }
     }
 
     /// The sources whose IDs have the form of some of these nodes' IDs. Nothing follows about a source from another

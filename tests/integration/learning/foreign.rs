@@ -99,6 +99,31 @@ async fn a_group_with_one_node_of_this_cluster_belongs_to_it() {
 }
 
 #[tokio::test]
+async fn a_zone_without_nodes_belongs_to_the_cluster_of_its_groups_other_zones() {
+    let api = ApiServer::plain();
+    let emulator = aws();
+    let ids = emulator.simulated().world(|world, _| {
+        let group = world.group("web").expect("a group");
+        group.members().map(|member| member.provider_id.to_string()).collect::<Vec<_>>()
+    });
+    let zone = |id: &str| id.trim_start_matches("aws:///").split('/').next().map(|zone| format!("web/{zone}"));
+    let [joined, never] = [zone(&ids[0]), zone(&ids[1])].map(|name| name.expect("a zone"));
+    assert_ne!(joined, never);
+    api.set_nodes([mk_node("one", &ids[0], MEMORY)]);
+    let kubeconfig = api.kubeconfig_text();
+    let mut setup = Setup::with(emulator, move |options| {
+        options.more =
+            "learn: {kubernetes: true, kubeconfig: kubeconfig}\ngroups: [{match: web, zones: separate}]".to_owned();
+        options.files.push(("kubeconfig".to_owned(), kubeconfig));
+    })
+    .await;
+    setup.client.until("served", async |client| client.node_groups().await.len() == 2).await;
+    setup.client.until("nodes were seen", async |_| api.is_delivered()).await;
+    setup.client.delete(&never, &[&ids[1]]).await.expect("it may only have failed to join");
+    assert_eq!(setup.server().lines_with(REFUSING).len(), 0);
+}
+
+#[tokio::test]
 async fn without_nodes_to_compare_nothing_is_refused() {
     for nodes in [vec![], vec![mk_node("elsewhere", "azure:///subscriptions/other", MEMORY)]] {
         let api = ApiServer::plain();
