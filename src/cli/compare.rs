@@ -63,7 +63,8 @@ impl Compare {
 
     /// What the Cluster Autoscaler wrote, and the provider IDs of all nodes.
     async fn cluster(&self, config: &Config) -> (Result<AutoscalerStatus, String>, Result<Vec<String>, String>) {
-        let settings = config.learn.clone().unwrap_or_default();
+        let settings = config.learn.as_ref().or(config.taints.as_ref()).or(config.events.as_ref());
+        let settings = settings.cloned().unwrap_or_default();
         let client = match kubernetes::Client::new(settings, &|name| std::env::var(name).ok()) {
             Ok(client) => client,
             Err(error) => return (Err(error.to_string()), Err(error.to_string())),
