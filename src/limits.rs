@@ -1,6 +1,6 @@
 //! How much is read of what others send, and for how long: one table for every reader of foreign bytes.
 //!
-//! `docs/security.md` shows the table, and a test compares the two. Another test fails where a file reads without a
+//! `docs/limits.md` shows the table, and a test compares the two. Another test fails where a file reads without a
 //! row.
 
 mod body;

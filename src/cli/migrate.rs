@@ -10,8 +10,8 @@ use crate::config::migrate::{InTree, MigrateError, from_deployment, migrate};
 /// Show what to use instead of an in-tree provider: headcount.yaml, the Cluster Autoscaler's new flags, and
 /// permissions.
 ///
-/// Reads the flags of the Cluster Autoscaler from its Deployment, or from the command line after `--`. Calls nothing
-/// and writes nothing.
+/// Reads the flags of the Cluster Autoscaler from its Deployment, or from the command line. Calls nothing and writes
+/// nothing.
 #[derive(Debug, clap::Args)]
 pub(super) struct Migrate {
     /// The manifest of the Cluster Autoscaler, as `kubectl get deployment -o yaml` prints it; - for stdin.

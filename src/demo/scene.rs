@@ -88,7 +88,7 @@ pub(super) const SCENES: [Scene; 6] = [
     },
     Scene {
         key: 'a',
-        label: "lost answer",
+        label: "lost response",
         title: "the response to a write is lost",
         acts: &[(0, Act::LoseResponse("web")), (0, Act::Pods("web", 4))],
         lasts: 14,

@@ -111,7 +111,7 @@ impl PriceRefresh {
                 tracing::warn!(
                     source = %name, %error,
                     "prices cannot be fetched from the cloud; using the tables and estimates. Permit the call, or set \
-                        prices: {{live: false}}"
+                        prices.live to false"
                 );
             }
         }
