@@ -309,7 +309,7 @@ impl Group {
                 0 => reading.max,
                 taken => reading.max.saturating_sub(taken).max(target),
             },
-            // CA chooses no group that is at its maximum.
+            // CA chooses no group that is at its maximum, also not one that is below its minimum.
             Permit::Withheld(_) => target,
         }
     }

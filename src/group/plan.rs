@@ -324,9 +324,11 @@ pub(crate) fn raised_capacity(state: &GroupState, delta: u32) -> Option<u32> {
     let (census, reading) = (state.census(), &state.observation().reading);
     // What we wrote is in the base although another client may have lowered it since: no reason to exceed the maximum.
     let most = reading.max.max(base_as_read(state).checked_add(delta)?);
-    let to = base_of_growth(state).checked_add(delta)?.min(most);
+    let base = base_of_growth(state);
+    let to = base.checked_add(delta)?.min(most);
     let is_permitted = state.surplus().is_none_or(|surplus| surplus.permits_growth(census.capacity, to, census.live));
-    (is_permitted && to > reading.desired).then_some(to)
+    // No less than what we wrote: the read may be older than that.
+    (is_permitted && to > reading.desired && to > base).then_some(to)
 }
 
 /// The capacity that a capacity which our own writes left too low is raised back to (law 11), if it is. Otherwise, the

@@ -29,13 +29,11 @@ impl Keeper {
         let reading = &state.observation().reading;
         let policy = self.context.policies.of(&self.group_id());
         let tagged = self.tagged.as_ref().map(|(_, options)| *options).unwrap_or_default();
-        let max = self.group.max_for(status.target);
         let view = GroupView {
             key: self.key.clone(),
             family: self.context.cloud.family(),
-            // CA would ask again and again for what a group lacks that cannot grow.
-            min: reading.min.min(max),
-            max,
+            min: reading.min,
+            max: self.group.max_for(status.target),
             status: Arc::new(status),
             retained: reading.retained,
             template: self.template.clone(),

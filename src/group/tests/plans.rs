@@ -193,6 +193,11 @@ fn what_we_wrote_before_another_client_lowered_it_takes_no_growth_above_the_maxi
     assert_eq!(group.target(), 96);
     assert_eq!(plan::raised_capacity(&group.state, 1), Some(99), "the read may be older than our write");
     assert_eq!(plan::raised_capacity(&group.state, 4), Some(100));
+
+    let mut lowered = group.reading(96, running(0..95));
+    lowered.reading.max = 97;
+    group.state.observe(lowered, &name);
+    assert_eq!(plan::raised_capacity(&group.state, 1), None, "98 may be the capacity, and 97 would delete one");
 }
 
 #[test]

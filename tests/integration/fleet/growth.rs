@@ -418,5 +418,5 @@ async fn a_group_below_its_minimum_that_cannot_grow_is_offered_to_nobody() {
     let fixture = Fixture::with([plan]).await;
     let snapshot = fixture.fleet.snapshot();
     let (_, view) = snapshot.group("g").expect("served");
-    assert_eq!((view.min, view.status.target, view.max), (2, 2, 2));
+    assert_eq!((view.min, view.status.target, view.max), (5, 2, 2));
 }
