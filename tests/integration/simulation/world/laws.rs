@@ -1,5 +1,6 @@
 //! The laws that the cloud and a process are checked against, and the exceptions that the simulation's README names.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use headcount::clouds::simulated::{Call, CallFault, CallKind, Faults, GroupStyle};
@@ -23,6 +24,8 @@ const REPEATED_AFTER_CRASH: Duration = Duration::from_secs(22 + 22 + 25);
 const SURPLUS_TOLERATED: Duration = Duration::from_secs(25);
 /// How long a call may take to take effect, where the cloud responds in time.
 const CALL_LASTS: Duration = Duration::from_millis(1_500);
+/// A launch takes as long as EC2 takes, up to this.
+const LAUNCH_LASTS: Duration = Duration::from_secs(20);
 /// How long a deletion may count before a read settles it: 10 s until its client gives up, 30 s in which reads may
 /// lag, and the reads themselves.
 pub(super) const UNSETTLED: Duration = Duration::from_secs(75);
@@ -111,7 +114,12 @@ impl World {
             sets.any(|set| {
                 let reads = of_group().filter(|call| call.kind == CallKind::Observe && call.at < set.at);
                 let Some(read) = reads.map(|call| call.at).max() else { return false };
+                let launches = || of_group().filter(|call| call.kind == CallKind::Launch);
+                // Another process launches, and its launch raised the capacity meanwhile.
+                let processes: BTreeSet<&str> = launches().filter_map(|call| process(&call.detail)).collect();
+                let is_under_way = |call: &Call| call.at <= set.at && read <= call.at + LAUNCH_LASTS;
                 resized.iter().any(|resized| (read..=set.at + CALL_LASTS).contains(resized))
+                    || (processes.len() > 1 && launches().any(is_under_way))
             })
         })
     }
@@ -175,4 +183,9 @@ impl World {
             })
         })
     }
+}
+
+/// The process that sent a launch: its token begins with a random number of the process.
+fn process(detail: &str) -> Option<&str> {
+    detail.split_once("headcount-").and_then(|(_, token)| token.split('-').next())
 }
