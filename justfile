@@ -7,7 +7,7 @@ _default:
 test *ARGS:
     cargo test --locked {{ ARGS }}
 
-# Run all tests that need no cloud SDK: minutes at first, a minute and a half once it is built
+# Run all tests that need no cloud SDK: minutes at first, about a minute once it is built
 quick *ARGS:
     cargo test --locked --no-default-features {{ ARGS }}
 

@@ -40,7 +40,8 @@ pub(super) struct Serve {
     /// The address of the gRPC port, or unix:///path of a socket [default: 127.0.0.1:8086].
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<Listen>,
-    /// The address of the admin port, which serves /livez, /readyz, /metrics, /statusz and /debug/recordings [default: 127.0.0.1:8087].
+    /// The address of the admin port, which serves /livez, /readyz, /metrics, /statusz and /debug/recordings
+    /// [default: 127.0.0.1:8087].
     #[arg(long, value_name = "ADDRESS:PORT")]
     admin_listen: Option<SocketAddr>,
     /// Allow plaintext gRPC on an address other than loopback. Anyone who can connect can then delete nodes.

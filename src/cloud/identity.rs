@@ -18,9 +18,7 @@ impl Identity {
         parts.iter().for_each(|part| part.to_ascii_lowercase().hash(&mut hasher));
         Self(hasher.finish())
     }
-}
 
-impl Identity {
     /// The identity among all clouds of what the cloud at this address calls so.
     pub fn at(self, endpoint: Option<&str>) -> Self {
         match endpoint {

@@ -182,8 +182,8 @@ pub trait Cloud: Send + Sync {
         PriceList::default()
     }
 
-    /// The address that the cloud is called at, if it is not the family's own. Another address is another cloud, whatever
-    /// it calls its groups.
+    /// The address that the cloud is called at, if it is not the family's own. Another address is another cloud,
+    /// whatever it calls its groups.
     fn endpoint(&self) -> Option<&str> {
         None
     }

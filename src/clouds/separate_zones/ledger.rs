@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::part::{excess, is_live};
+use super::part::{count, excess, is_live};
 use crate::cloud::{GroupReading, ProviderId};
 
 /// For how long a write counts: as long as a capacity that it left too low is raised back (law 11), and as reads may
@@ -49,8 +49,12 @@ impl Ledger {
 
     /// The capacity that the writes lead to.
     pub(super) fn capacity(&self) -> u32 {
-        let launched: u32 = self.launches.values().map(|launch| launch.number).sum();
-        self.before.saturating_add(launched).saturating_sub(self.lowering())
+        self.before.saturating_add(self.launched()).saturating_sub(self.lowering())
+    }
+
+    /// How many instances are launched, or were.
+    fn launched(&self) -> u32 {
+        self.launches.values().map(|launch| launch.number).sum()
     }
 
     fn lowering(&self) -> u32 {
@@ -92,8 +96,7 @@ impl Ledger {
         self.before = self.before.saturating_add(launched).saturating_sub(deleted);
         let is_dated = self.is_shown_by(whole) && !self.is_launching(now);
         if self.is_empty() || (is_dated && self.lowered_too_far(whole) == 0) {
-            let launched: u32 = self.launches.values().map(|launch| launch.number).sum();
-            self.before = whole.desired.saturating_add(self.lowering()).saturating_sub(launched);
+            self.before = whole.desired.saturating_add(self.lowering()).saturating_sub(self.launched());
         }
     }
 
@@ -146,8 +149,4 @@ impl Ledger {
             self.launches.remove(token);
         }
     }
-}
-
-fn count(number: usize) -> u32 {
-    u32::try_from(number).unwrap_or(u32::MAX)
 }

@@ -27,6 +27,7 @@ use crate::cloud::{
     WritableCloud,
 };
 use ledger::Ledger;
+use part::count;
 
 /// A cloud, some of whose groups are served by zones.
 pub struct SeparateZones {
@@ -387,8 +388,4 @@ impl WritableCloud for SeparateZones {
         }
         outcome
     }
-}
-
-fn count(number: usize) -> u32 {
-    u32::try_from(number).unwrap_or(u32::MAX)
 }

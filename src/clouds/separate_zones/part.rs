@@ -81,7 +81,11 @@ fn growth(whole: &GroupReading, zone: &str) -> Permit {
 }
 
 fn live<'a>(instances: impl Iterator<Item = &'a Instance>) -> u32 {
-    u32::try_from(instances.filter(|one| is_live(one)).count()).unwrap_or(u32::MAX)
+    count(instances.filter(|one| is_live(one)).count())
+}
+
+pub(super) fn count(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 /// Whether an instance lives and is part of the capacity.
