@@ -3,12 +3,12 @@
 //! Each zone is decided about by itself. This is what one zone has to know of the writes to another one: what is left
 //! of the group's minimum and maximum, and whether a capacity is too low because of a deletion of ours.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::part::{count, excess, is_live};
+use super::part::{count, excess, is_live, zone_of};
 use crate::cloud::{GroupReading, ProviderId};
 
 /// For how long a write counts: as long as a capacity that it left too low is raised back (law 11), and as reads may
@@ -16,6 +16,9 @@ use crate::cloud::{GroupReading, ProviderId};
 pub(super) const COUNTS_FOR: Duration = Duration::from_secs(60);
 /// How long after a launch the capacity may still follow (assumed: AWS does not document it).
 const CAPACITY_FOLLOWS: Duration = Duration::from_secs(10);
+
+/// How long it counts which instances are additional. They are read again before a capacity is raised back.
+const ADDITIONAL_FRESH: Duration = Duration::from_secs(5);
 
 /// Our writes of the last minute to one group.
 #[derive(Debug, Default)]
@@ -25,13 +28,31 @@ pub(super) struct Ledger {
     deletions: BTreeMap<ProviderId, SentDeletion>,
     /// By token: a repetition is the same launch.
     launches: BTreeMap<String, SentLaunch>,
+    /// Instances that the group launched for reasons of its own in addition to others, by [`ProviderId::instance`], and
+    /// when they were read.
+    additional: Option<(Vec<String>, Instant)>,
+    /// The capacity that was raised back, what to, and when: reads may lag behind it.
+    raised: Option<(u32, u32, Instant)>,
+    /// Instances that lived when the capacity had room for all that did, or that we launched. None of them is
+    /// additional.
+    within: BTreeSet<ProviderId>,
+}
+
+/// Which instances beyond the capacity our deletions are held to be the reason for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Evidence {
+    /// All for which they may be: the group may also have launched them for a reason of its own.
+    Possible,
+    /// Only those for which they are.
+    Certain,
 }
 
 #[derive(Debug)]
 struct SentDeletion {
     zone: String,
     sent: Instant,
-    /// Whether it lowers the capacity by one.
+    /// Whether the call lowers the capacity by one. The instance gives up its place then, unless it was already going
+    /// for another reason (autoscaler #2930).
     lowers: bool,
 }
 
@@ -40,6 +61,14 @@ struct SentLaunch {
     /// How many instances were requested, and later how many were launched.
     number: u32,
     ended: Option<Instant>,
+    /// What it launched, by [`ProviderId::instance`], once that is known.
+    instances: Vec<String>,
+}
+
+impl SentLaunch {
+    fn has_launched(&self, id: &ProviderId) -> bool {
+        self.instances.iter().any(|name| name == id.instance())
+    }
 }
 
 impl Ledger {
@@ -79,46 +108,115 @@ impl Ledger {
         (count(unshown.len()), count(unshown.iter().filter(|deletion| deletion.lowers).count()))
     }
 
-    /// By how much more than one for each deletion the capacity fell, if our deletions may be why: AWS lowers it for
-    /// each call that names an instance, also for one that was going already (autoscaler #2930).
-    fn lowered_too_far(&self, whole: &GroupReading) -> u32 {
-        let missing = self.capacity().saturating_sub(whole.desired);
-        if missing <= self.lowering() { missing } else { 0 }
+    /// The same of those deletions only that a reading shows.
+    fn lowering_shown_by(&self, whole: &GroupReading) -> u32 {
+        let is_shown = |id: &ProviderId| !whole.instances.iter().flatten().any(|one| is_live(one) && one.id == *id);
+        count(self.deletions.iter().filter(|(id, deletion)| deletion.lowers && is_shown(id)).count())
+    }
+
+    /// By how much the capacity is below what it was before our deletions.
+    fn lowered(&self, whole: &GroupReading) -> u32 {
+        self.before.saturating_add(self.launched()).saturating_sub(whole.desired)
+    }
+
+    /// Whether our deletions may be why the capacity is so low: each lowers it by one, and AWS lowers it for each call
+    /// that names an instance.
+    fn explains(&self, whole: &GroupReading) -> bool {
+        self.lowered(whole) <= self.lowering_shown_by(whole).saturating_mul(2)
     }
 
     /// Takes what a reading shows: what other clients changed is no part of our writes, and old writes are settled.
     pub(super) fn note(&mut self, whole: &GroupReading, now: Instant) {
+        let live = whole.instances.iter().flatten().filter(|one| is_live(one)).map(|one| one.id.clone());
+        let live: BTreeSet<ProviderId> = live.collect();
+        self.within.retain(|id| live.contains(id));
+        let ours = live.iter().filter(|id| self.launches.values().any(|launch| launch.has_launched(id)));
+        self.within.extend(ours.cloned());
         let is_old = |at: Instant| now.saturating_duration_since(at) > COUNTS_FOR;
         let launched = self.launches.extract_if(.., |_, launch| launch.ended.is_some_and(is_old));
         let launched: u32 = launched.map(|(_, launch)| launch.number).sum();
         let deleted = self.deletions.extract_if(.., |_, deletion| is_old(deletion.sent));
         let deleted = count(deleted.filter(|(_, deletion)| deletion.lowers).count());
         self.before = self.before.saturating_add(launched).saturating_sub(deleted);
-        let is_dated = self.is_shown_by(whole) && !self.is_launching(now);
-        if self.is_empty() || (is_dated && self.lowered_too_far(whole) == 0) {
-            self.before = whole.desired.saturating_add(self.lowering()).saturating_sub(self.launched());
+        if self.is_empty() {
+            (self.before, self.additional) = (whole.desired, None);
+        } else if self.is_shown_by(whole) && !self.is_launching(now) {
+            if !self.explains(whole) {
+                // Another client lowered it. Nothing is raised back to what was before.
+                (self.before, self.deletions) = (whole.desired.saturating_sub(self.launched()), BTreeMap::new());
+            }
+            self.before = self.before.max(whole.desired.saturating_sub(self.launched()));
+        }
+        if excess(whole) == 0 && self.is_shown_by(whole) {
+            self.within = live;
         }
     }
 
-    /// How many instances the group is about to terminate because of our deletions in this zone: its capacity is to be
-    /// raised back for them.
-    pub(super) fn excess_in(&self, zone: &str, whole: &GroupReading, now: Instant) -> u32 {
-        if self.is_launching(now) || !self.is_shown_by(whole) {
+    /// The capacity was raised back.
+    pub(super) fn note_raised(&mut self, from: u32, to: u32, now: Instant) {
+        self.raised = Some((from, to, now));
+    }
+
+    /// A reading with the capacity that we raised it to, where it shows the one before.
+    pub(super) fn dated(&mut self, mut whole: GroupReading, now: Instant) -> GroupReading {
+        let lags = |at: Instant| now.saturating_duration_since(at) <= COUNTS_FOR / 2;
+        self.raised = self.raised.filter(|(from, _, at)| whole.desired == *from && lags(*at));
+        if let Some((_, to, _)) = self.raised {
+            whole.desired = to;
+        }
+        whole
+    }
+
+    /// The group launched these for reasons of its own.
+    pub(super) fn note_additional(&mut self, instances: &[String], read: Instant) {
+        self.additional = Some((instances.to_vec(), read));
+    }
+
+    /// How many instances the group is about to terminate because of our deletions: they gave up more places than
+    /// instances went.
+    fn owed(&self, whole: &GroupReading, evidence: Evidence, now: Instant) -> u32 {
+        if self.is_launching(now) || !self.explains(whole) {
             return 0;
         }
-        let mut by_zone: BTreeMap<&str, u32> = BTreeMap::new();
-        for deletion in self.deletions.values().filter(|deletion| deletion.lowers) {
-            *by_zone.entry(&deletion.zone).or_default() += 1;
-        }
-        let mut left = self.lowered_too_far(whole).min(excess(whole));
-        for (name, deleted) in by_zone {
-            let share = deleted.min(left);
-            if name == zone {
-                return share;
+        let (beyond, lowered) = (excess(whole), self.lowered(whole));
+        let is_fresh = |read: Instant| now.saturating_duration_since(read) <= ADDITIONAL_FRESH;
+        match (self.additional.as_ref().filter(|(_, read)| is_fresh(*read)), evidence) {
+            (Some((additional, _)), _) => {
+                let live =
+                    whole.instances.iter().flatten().filter(|one| is_live(one) && !self.within.contains(&one.id));
+                let own = live.filter(|one| additional.iter().any(|name| name == one.id.instance())).count();
+                beyond.saturating_sub(count(own)).min(lowered)
             }
-            left -= share;
+            (None, Evidence::Possible) => beyond.min(lowered),
+            (None, Evidence::Certain) => {
+                let within = count(self.within.len()).saturating_sub(whole.desired).min(lowered);
+                within.max(beyond.min(lowered.saturating_sub(self.lowering_shown_by(whole))))
+            }
         }
-        0
+    }
+
+    /// The part of [`Ledger::owed`] that a zone shows: first those with deletions, each as many as it deleted. A zone that
+    /// has no instances left shows none, and the others show them in its place.
+    pub(super) fn owed_in(&self, zone: &str, whole: &GroupReading, evidence: Evidence, now: Instant) -> u32 {
+        let mut live: BTreeMap<&str, u32> = BTreeMap::new();
+        for zone in whole.instances.iter().flatten().filter(|one| is_live(one)).filter_map(|one| zone_of(&one.id)) {
+            *live.entry(zone).or_default() += 1;
+        }
+        let deleted = |name: &str| {
+            count(self.deletions.values().filter(|deletion| deletion.lowers && deletion.zone == name).count())
+        };
+        let mut left = self.owed(whole, evidence, now);
+        let mut owed: BTreeMap<&str, u32> = BTreeMap::new();
+        for is_first in [true, false] {
+            for (name, live) in &live {
+                let owed = owed.entry(name).or_default();
+                let most = if is_first { (*live).min(deleted(name)) } else { *live };
+                let share = most.saturating_sub(*owed).min(left);
+                *owed += share;
+                left -= share;
+            }
+        }
+        owed.get(zone).copied().unwrap_or_default()
     }
 
     /// An instance of a zone is being deleted.
@@ -138,15 +236,17 @@ impl Ledger {
 
     /// As many instances are being launched.
     pub(super) fn launch(&mut self, token: &str, number: u32) {
-        self.launches.insert(token.to_owned(), SentLaunch { number, ended: None });
+        self.launches.insert(token.to_owned(), SentLaunch { number, ended: None, instances: Vec::new() });
     }
 
     /// A launch has ended, or has no outcome. `launched` are the instances that it made; `None` if that is not known.
-    pub(super) fn end_launch(&mut self, token: &str, launched: Option<u32>, now: Instant) {
+    pub(super) fn end_launch(&mut self, token: &str, launched: Option<&[String]>, now: Instant) {
         let Some(launch) = self.launches.get_mut(token) else { return };
-        (launch.number, launch.ended) = (launched.unwrap_or(launch.number), Some(now));
-        if launched == Some(0) {
-            self.launches.remove(token);
+        launch.ended = Some(now);
+        match launched {
+            None => {}
+            Some([]) => drop(self.launches.remove(token)),
+            Some(launched) => (launch.number, launch.instances) = (count(launched.len()), launched.to_vec()),
         }
     }
 }

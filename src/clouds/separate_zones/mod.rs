@@ -26,7 +26,7 @@ use crate::cloud::{
     OperationHandle, PriceExtent, PriceList, Progress, ProviderId, Quotas, Recognition, SharedCloud, Shortfall,
     WritableCloud,
 };
-use ledger::Ledger;
+use ledger::{Evidence, Ledger};
 use part::count;
 
 /// A cloud, some of whose groups are served by zones.
@@ -86,8 +86,12 @@ impl SeparateZones {
         let (mut groups, now) = (self.groups(), Instant::now());
         let Known { zones: known, last, ledger } = groups.entry(whole.name.clone()).or_default();
         known.extend(zones.iter().cloned());
+        let whole = ledger.dated(whole, now);
         ledger.note(&whole, now);
-        let parts = zones.iter().map(|zone| part::part(&whole, zone, ledger.excess_in(zone, &whole, now))).collect();
+        let parts = zones
+            .iter()
+            .map(|zone| part::part(&whole, zone, ledger.owed_in(zone, &whole, Evidence::Possible, now)))
+            .collect();
         *last = Some(whole);
         parts
     }
@@ -150,9 +154,11 @@ impl Cloud for SeparateZones {
     }
 
     async fn launch_activity(&self, group: &GroupName, shortfall: Shortfall) -> Result<LaunchActivity, CloudError> {
+        let began = Instant::now();
         let activity = self.cloud.launch_activity(&self.whole_name(group), shortfall).await?;
-        if self.split(group).is_none() {
-            return Ok(activity);
+        let Some((whole, _)) = self.split(group) else { return Ok(activity) };
+        if let Some(known) = self.groups().get_mut(&whole).filter(|_| shortfall.is_every_launch()) {
+            known.ledger.note_additional(activity.own.additional(), began);
         }
         // What the group launches by itself belongs to no zone, and neither does what it fails to launch.
         Ok(LaunchActivity { failures: Vec::new(), under_way: 0, ..activity })
@@ -322,14 +328,14 @@ struct UnderWay<'a> {
     cloud: &'a SeparateZones,
     group: GroupName,
     token: String,
-    /// How many instances it has launched, once that is known.
-    launched: Option<u32>,
+    /// What it has launched, once that is known.
+    launched: Option<Vec<String>>,
 }
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
         if let Some(known) = self.cloud.groups().get_mut(&self.group) {
-            known.ledger.end_launch(&self.token, self.launched, Instant::now());
+            known.ledger.end_launch(&self.token, self.launched.as_deref(), Instant::now());
         }
     }
 }
@@ -340,20 +346,28 @@ impl WritableCloud for SeparateZones {
     /// that `basis` has is the zone's. It is called to raise it back only (law 11), and lowers nothing.
     async fn set_capacity(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError> {
         const OPERATION: &str = "set_capacity";
-        let Some((group, _)) = self.split(&basis.name) else { return self.cloud.set_capacity(basis, to).await };
+        let Some((group, name)) = self.split(&basis.name) else { return self.cloud.set_capacity(basis, to).await };
         // What another zone raises meanwhile would be undone.
         let _alone = self.raising.lock().await;
         let zone = self.observe_for_write(&basis.name).await?;
         let zone = zone.ok_or_else(|| CloudError::not_found(OPERATION, basis.name.as_str(), "no such group"))?;
-        let whole = self.groups().get(&group).and_then(|known| known.last.clone());
-        let whole = whole.ok_or_else(|| CloudError::not_found(OPERATION, group.as_str(), "it was not read"))?;
-        let missing = to.saturating_sub(zone.desired);
+        let last = self.groups().get(&group).and_then(|Known { last, ledger, .. }| {
+            let whole = last.clone()?;
+            let owed = ledger.owed_in(name, &whole, Evidence::Certain, Instant::now());
+            Some((whole, owed))
+        });
+        let (whole, owed) = last.ok_or_else(|| CloudError::not_found(OPERATION, group.as_str(), "it was not read"))?;
+        let missing = to.saturating_sub(zone.desired).min(owed);
         let raised = whole.desired.saturating_add(missing).min(whole.max);
         if raised <= whole.desired {
             let message = "the capacity of a zone cannot be lowered, and its instances have room";
             return Err(CloudError::refused(OPERATION, basis.name.as_str(), message));
         }
-        self.cloud.set_capacity(&whole, raised).await
+        let acceptance = self.cloud.set_capacity(&whole, raised).await?;
+        if let Some(known) = self.groups().get_mut(&group) {
+            known.ledger.note_raised(whole.desired, raised, Instant::now());
+        }
+        Ok(acceptance)
     }
 
     async fn launch(&self, basis: &GroupReading, launch: &LaunchRequest) -> Result<LaunchResult, CloudError> {
@@ -363,9 +377,9 @@ impl WritableCloud for SeparateZones {
         let launch = LaunchRequest { zone: Some(zone.to_owned()), ..launch.clone() };
         let outcome = self.cloud.launch(&self.whole(basis), &launch).await;
         under_way.launched = match &outcome {
-            Ok(launched) => Some(count(launched.instances.len())),
+            Ok(launched) => Some(launched.instances.clone()),
             Err(error) if error.outcome_unknown() => None,
-            Err(_) => Some(0),
+            Err(_) => Some(Vec::new()),
         };
         outcome
     }
@@ -379,8 +393,9 @@ impl WritableCloud for SeparateZones {
         if let Some(Known { ledger, .. }) = self.groups().get_mut(&group) {
             match &outcome {
                 Ok(deletion) => {
+                    // What was going already lowers the capacity all the same (autoscaler #2930).
                     let refused = deletion.refused.iter().filter(|(_, error)| !error.outcome_unknown());
-                    ledger.not_deleted(refused.map(|(id, _)| id).chain(&deletion.already_gone));
+                    ledger.not_deleted(refused.map(|(id, _)| id));
                 }
                 Err(error) if error.outcome_unknown() => {}
                 Err(_) => ledger.not_deleted(ids),

@@ -37,16 +37,16 @@ pub(super) fn held(whole: &GroupReading) -> u32 {
     if live.all(|one| one.is_protected) { whole.desired.saturating_add(excess(whole)) } else { whole.desired }
 }
 
-/// The node group of a zone. Its capacity is the number of its live instances, less `excess`: those that the whole
-/// group is about to terminate because of deletions in this zone. What the group lacks belongs to no zone.
+/// The node group of a zone. Its capacity is the number of its live instances, less `owed`: those that the whole group
+/// may be about to terminate because of our deletions. What the group lacks belongs to no zone.
 ///
 /// The limits of the whole group are shared: the zone may take all that the group has left, and give up all that it
 /// may lose.
-pub(super) fn part(whole: &GroupReading, zone: &str, excess: u32) -> GroupReading {
+pub(super) fn part(whole: &GroupReading, zone: &str, owed: u32) -> GroupReading {
     let is_here = |one: &&Instance| zone_of(&one.id).is_some_and(|other| other.eq_ignore_ascii_case(zone));
     let instances: Vec<Instance> = whole.instances.iter().flatten().filter(is_here).cloned().collect();
-    let desired = live(instances.iter()).saturating_sub(excess);
-    let taken = whole.desired.saturating_add(self::excess(whole));
+    let desired = live(instances.iter()).saturating_sub(owed);
+    let taken = whole.desired.saturating_add(excess(whole));
     let is_first = zones(whole).first().is_some_and(|first| first == zone);
     GroupReading {
         name: name(&whole.name, zone),

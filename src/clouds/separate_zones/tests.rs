@@ -149,7 +149,65 @@ async fn what_the_group_launches_by_itself_is_no_reason_to_raise_anything_back()
     let surge = Instance { id: ProviderId::from("aws:///us-east-1b/i-0surge"), ..surge.expect("three") };
     whole.instances.iter_mut().for_each(|instances| instances.push(surge.clone()));
     assert_eq!((whole.desired, part::excess(&whole)), (5, 1));
-    assert_eq!(desired(&cloud.parts(whole)), [2, 4]);
+    assert_eq!(desired(&cloud.parts(whole.clone())), [1, 4], "what we deleted may have been going already");
+    let (group, now) = (GroupName::from("g"), Instant::now());
+    let ledger = |change: &dyn Fn(&mut Ledger)| change(&mut cloud.groups().get_mut(&group).expect("read").ledger);
+    ledger(&|ledger| ledger.note_additional(&["i-0surge".to_owned()], now));
+    assert_eq!(desired(&cloud.parts(whole.clone())), [2, 4]);
+    ledger(&|ledger| ledger.note_additional(&[], now));
+    assert_eq!(desired(&cloud.parts(whole.clone())), [1, 4], "it launched none of them by itself");
+    let owed = |evidence| cloud.groups()[&group].ledger.owed_in("us-east-1a", &whole, evidence, Instant::now());
+    assert_eq!(owed(Evidence::Certain), 1);
+    tokio::time::sleep(std::time::Duration::from_secs(6)).await;
+    assert_eq!((owed(Evidence::Possible), owed(Evidence::Certain)), (1, 0), "that was read too long ago");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_lived_before_the_group_launched_anything_by_itself_is_none_of_its_own() {
+    let (cloud, whole) = after_deletions(&[A], 6).await;
+    let lowered = GroupReading { desired: 4, ..whole };
+    cloud.parts(lowered.clone());
+    let owed = |reading: &GroupReading, evidence| {
+        cloud.groups()[&GroupName::from("g")].ledger.owed_in("us-east-1a", reading, evidence, Instant::now())
+    };
+    assert_eq!(owed(&lowered, Evidence::Certain), 1);
+    let (mut surge, instances) = (lowered.clone(), lowered.instances.unwrap_or_default());
+    let new = |one: &Instance| Instance { id: ProviderId::from(format!("{}-new", one.id)), ..one.clone() };
+    surge.instances = Some(instances.iter().filter(|one| part::is_live(one)).map(new).collect());
+    surge.desired = 5;
+    surge.instances.iter_mut().for_each(|all| all.push(new(&all[0].clone())));
+    cloud.parts(surge.clone());
+    assert_eq!((owed(&surge, Evidence::Possible), owed(&surge, Evidence::Certain)), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_going_when_it_was_named_lowers_the_capacity_all_the_same() {
+    let (simulated, cloud) = open(0, 10, 6);
+    cloud.list().await.expect("listed");
+    let seconds = std::time::Duration::from_secs;
+    simulated.launch_surplus("g", 1, seconds(2)).expect("it exists");
+    let before = [read(&cloud, A).await, read(&cloud, B).await];
+    tokio::time::sleep(seconds(3)).await;
+    let whole = simulated.observe(&GroupName::from("g")).await.expect("read").expect("it exists");
+    let going = whole.instances.iter().flatten().find(|one| !part::is_live(one)).expect("it removed its surplus");
+    let basis = before.iter().find(|zone| ids(zone).contains(&going.id)).expect("it lived");
+    let deletion = cloud.delete_instances(basis, std::slice::from_ref(&going.id)).await.expect("accepted");
+    assert_eq!(deletion.already_gone, [going.id.clone()]);
+    let whole = simulated.observe(&GroupName::from("g")).await.expect("read").expect("it exists");
+    assert_eq!((whole.desired, part::excess(&whole)), (5, 1), "six live");
+    assert_eq!(cloud.parts(whole).iter().map(|part| part.desired).sum::<u32>(), 5, "one is owed");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_that_lags_behind_a_raise_counts_as_raised() {
+    let (_, whole) = after_deletions(&[A, B], 6).await;
+    let (now, lowered) = (Instant::now(), GroupReading { desired: 2, ..whole });
+    let mut ledger = Ledger::default();
+    ledger.note_raised(2, 3, now);
+    assert_eq!(ledger.dated(lowered.clone(), now).desired, 3, "another zone raises the rest from there");
+    assert_eq!(ledger.dated(GroupReading { desired: 1, ..lowered.clone() }, now).desired, 1, "it was lowered since");
+    ledger.note_raised(2, 3, now);
+    assert_eq!(ledger.dated(lowered, now + ledger::COUNTS_FOR).desired, 2, "no read lags for so long");
 }
 
 #[tokio::test(start_paused = true)]
@@ -160,7 +218,21 @@ async fn each_zone_shows_what_its_own_deletions_may_have_lowered_too_far() {
     assert_eq!(desired(&lowered_to(2)), [1, 1], "each of the two was going already");
     assert_eq!(desired(&lowered_to(3)), [1, 2], "one of them was");
     assert_eq!(desired(&lowered_to(1)), [2, 2], "our deletions cannot be why");
-    assert_eq!(desired(&lowered_to(0)), [1, 2], "it was lowered by one since");
+    assert_eq!(desired(&lowered_to(0)), [2, 2], "another client lowered it since they were sent");
+
+    let (_, cloud) = open(0, 10, 6);
+    cloud.list().await.expect("listed");
+    let reading = read(&cloud, A).await;
+    cloud.delete_instances(&reading, &ids(&reading)).await.expect("deleted");
+    let whole = cloud.groups()[&GroupName::from("g")].last.clone().expect("read");
+    let gone = |one: &Instance| part::zone_of(&one.id) != Some("us-east-1a");
+    let instances = whole.instances.iter().flatten().filter(|one| gone(one)).cloned().collect();
+    let lowered = GroupReading { desired: 1, instances: Some(instances), ..whole };
+    assert_eq!(
+        desired(&cloud.parts(lowered)),
+        [0, 1],
+        "two were going already, and a zone without instances shows none"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -184,7 +256,7 @@ async fn zones_that_grow_at_once_keep_the_groups_maximum() {
     cloud.admit_launch(&group, &launch("one")).expect("a repetition is the same launch");
     let refused = cloud.admit_launch(&group, &launch("two")).expect_err("there is no more");
     assert!(refused.to_string().contains("above its maximum of 6"), "{refused}");
-    drop(UnderWay { cloud: &cloud, group: group.clone(), token: "one".to_owned(), launched: Some(0) });
+    drop(UnderWay { cloud: &cloud, group: group.clone(), token: "one".to_owned(), launched: Some(Vec::new()) });
     cloud.admit_launch(&group, &launch("two")).expect("nothing was launched");
     assert!(!simulated.calls().iter().any(|call| call.kind == CallKind::Launch));
 }

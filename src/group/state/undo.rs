@@ -278,6 +278,11 @@ impl GroupState {
         if self.awaits_lost_write() {
             return None;
         }
+        if observation.reading.consistency.grows_by == GrowsBy::LaunchOnly {
+            // A zone has no capacity of its own. What it is read with has room for all its instances, but for those that
+            // the whole group has no room for because of our deletions (`clouds/separate_zones/ledger.rs`).
+            return Some(RoomOwed { room: self.census().live, undoes_a_later_write: false });
+        }
         let desired = observation.reading.desired.saturating_add(self.in_flight.unshown());
         let explains = |writes: &RecentWrites| writes.at <= observation.detailed && writes.explain(desired);
         let own_last = self.recent_writes(observation.begun).filter(explains);

@@ -11,9 +11,10 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::Violation;
 use super::shown::{
-    are_polls_failing, deletions, failed, has_surplus_in_scale_set, is_preempted, kept, listed, lives, was_handed_over,
+    are_polls_failing, deletions, failed, has_surplus_in_scale_set, is_preempted, kept, kept_in_all, listed, lives,
+    target_and_limits, was_handed_over,
 };
-use super::world::World;
+use super::world::{World, whole, zone};
 
 /// How late a response may be.
 const LATE: Duration = Duration::from_millis(20);
@@ -76,7 +77,7 @@ impl Autoscaler {
     /// Law 4: an accepted scale-up shows at once, unless the cloud has rolled it back meanwhile. Law 6: never above the
     /// maximum.
     async fn grow(&mut self, world: &World, group: &str) -> Result<(), Violation> {
-        let (delta, kept_before) = (self.rng.u32(1..8), kept(world, group));
+        let (delta, kept_before) = (self.rng.u32(1..8), kept_in_all(world, group));
         // Before the call: a crash may cut it off.
         world.note_growth(group, delta);
         let answer = self.call(world, group, Mutation::Increase(delta)).await?;
@@ -84,8 +85,9 @@ impl Autoscaler {
         if answer.is_err() {
             return Ok(());
         }
-        let shown = world.fleet.snapshot().group(group).map(|(_, view)| (view.status.target, view.max));
-        let Some((target, max)) = shown else { return Ok(()) };
+        let snapshot = world.fleet.snapshot();
+        let Some((_, view)) = snapshot.group(group) else { return Ok(()) };
+        let target = view.status.target;
         // A preempted deletion may restore instances for a moment; they are not in the target all the same.
         let is_settled = !is_preempted(world, group) && !world.has_unsettled_deletion(group);
         if target < delta.min(kept(world, group)) && is_settled {
@@ -94,6 +96,7 @@ impl Autoscaler {
         // A deletion that fails while a group grows takes it above its maximum without a fault of Headcount's. After a
         // crash, the new process cannot know whether the capacity still counts deletions of the old one.
         let is_known = !is_preempted(world, group) && !world.has_crashed();
+        let Some((target, _, max)) = target_and_limits(world, group) else { return Ok(()) };
         if self.is_exclusive && is_known && target > max && kept_before + delta > max {
             return Err(Violation::of("law 6", format!("{group} grew to {target}, above {max}")));
         }
@@ -106,7 +109,7 @@ impl Autoscaler {
         let Some((min, mut victims)) = listed(world, group, InstanceState::Running) else { return Ok(()) };
         self.rng.shuffle(&mut victims);
         victims.truncate(self.rng.usize(1..8));
-        let (limit, kept_before, began) = (self.limit(), kept(world, group), world.cloud.elapsed());
+        let (limit, kept_before, began) = (self.limit(), kept_in_all(world, group), world.cloud.elapsed());
         let of_others = |victim: &ProviderId| {
             deletions(world, group, std::slice::from_ref(victim)).saturating_sub(world.deletions(victim))
         };
@@ -132,7 +135,10 @@ impl Autoscaler {
                     let what = format!("{victim} was accepted and is still reported as running");
                     return Err(Violation::of("law 4", what));
                 }
-                Err(FleetError::Refused { refusal: Refusal::BelowMin { min: told, .. }, .. }) if *told != min => {
+                // The minimum of a zone is what the others leave of the group's.
+                Err(FleetError::Refused { refusal: Refusal::BelowMin { min: told, .. }, .. })
+                    if *told != min && zone(group).is_none() =>
+                {
                     return Err(Violation::of("law 6", format!("{group}: a minimum of {told}, not {min}")));
                 }
                 _ => {}
@@ -152,18 +158,17 @@ impl Autoscaler {
     /// counted shows later. In a scale set, a surplus of the cloud's own looks like instances that outlived a
     /// reduction: nothing says why a VM was created (seed 148208).
     fn check_minimum(&self, world: &World, group: &str, before: u32, deleted: usize) -> Result<(), Violation> {
-        let snapshot = world.fleet.snapshot();
         let is_checked = self.is_exclusive
             && deleted > 0
             && !are_polls_failing(world)
             && !was_handed_over(world, group)
             && !world.has_just_crashed()
             && !has_surplus_in_scale_set(world, group);
-        let Some((_, view)) = snapshot.group(group).filter(|_| is_checked) else { return Ok(()) };
+        let Some((target, min, _)) = target_and_limits(world, group).filter(|_| is_checked) else { return Ok(()) };
         let left = before.saturating_sub(u32::try_from(deleted).unwrap_or(u32::MAX));
         // An instance whose deletion fails meanwhile is still reported as Deleting, although it is live.
-        if view.status.target < view.min && left < view.min && kept(world, group) < view.min {
-            let what = format!("{group}: {deleted} of {before} deleted, the minimum is {}", view.min);
+        if target < min && left < min && kept_in_all(world, group) < min {
+            let what = format!("{group}: {deleted} of {before} deleted, the minimum is {min}");
             return Err(Violation::of("law 6", what));
         }
         Ok(())
@@ -247,7 +252,8 @@ fn check_trouble_is_own(world: &World, group: &str, began: Duration, error: &Fle
     if met.fault().message == "no response in time" {
         return Ok(());
     }
-    let is_own = |call: &Call| call.at >= began && call.group.as_deref() == Some(group) && call.call_fault.is_some();
+    let is_own =
+        |call: &Call| call.at >= began && call.group.as_deref() == Some(whole(group)) && call.call_fault.is_some();
     if world.cloud.faults(|faults| faults.calls().any(is_own)) {
         return Ok(());
     }

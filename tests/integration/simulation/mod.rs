@@ -30,6 +30,8 @@ use schedule::{Processes, Schedule};
 const SEEDS: Range<u64> = 0..120;
 /// The same with two processes.
 const SEEDS_OF_TWO: Range<u64> = 0..60;
+/// The same with groups that are served by zones.
+const SEEDS_BY_ZONES: Range<u64> = 60..100;
 /// The seeds of each report's world.
 const SEEDS_OF_WORLD: Range<u64> = 0..7;
 /// The number of violations after which no more seeds are started.
@@ -113,6 +115,13 @@ fn the_laws_hold_under_every_schedule() {
 #[test]
 fn two_fleets_hold_the_laws_through_every_handover() {
     check(&seeds(SEEDS_OF_TWO), "two processes", |seed| Schedule::from_environment(seed, Processes::Two));
+}
+
+#[test]
+fn the_laws_hold_for_groups_that_are_served_by_zones() {
+    check(&seeds(SEEDS_BY_ZONES), "one process and separate zones", |seed| {
+        Schedule::from_environment(seed, Processes::One).by_zones()
+    });
 }
 
 /// HEADCOUNT_WORLD=REPORT runs in the world of that report alone.

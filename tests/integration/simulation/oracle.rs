@@ -8,7 +8,7 @@ use headcount::cloud::InstanceState;
 use tokio::time::Instant;
 
 use super::Violation;
-use super::world::World;
+use super::world::{World, whole};
 
 /// How old a reading may be: the slowest response with a stale reading.
 const BEHIND: Duration = Duration::from_secs(45);
@@ -40,15 +40,20 @@ impl Oracle {
         let spans = self.looks.front().zip(self.looks.back()).is_some_and(|((first, _), (last, _))| {
             last.saturating_duration_since(*first) > BEHIND - Duration::from_secs(2)
         });
-        let snapshot = world.fleet.snapshot();
-        for (id, view) in snapshot.groups() {
-            let (target, instances) = (view.status.target, view.status.instances.len());
-            let runs = view.status.in_state(InstanceState::Running) > 0;
-            let key = (world.number, id.to_string());
+        // Of all zones together, where a group is served by zones: the cloud has no capacity for one of them.
+        let mut published: BTreeMap<String, (u32, usize, bool)> = BTreeMap::new();
+        for (id, view) in world.fleet.snapshot().groups() {
+            let (target, instances, runs) = published.entry(whole(&id.to_string()).to_owned()).or_default();
+            *target += view.status.target;
+            *instances += view.status.instances.len();
+            *runs |= view.status.in_state(InstanceState::Running) > 0;
+        }
+        for (id, (target, instances, runs)) in published {
+            let key = (world.process.number, id.clone());
             if instances > 0 && (target > 0 || !runs) {
                 filled.insert(key);
-            } else if spans && self.filled.contains(&key) && self.least(id) > 0 && !is_asked_for(world, id) {
-                let least = self.least(id);
+            } else if spans && self.filled.contains(&key) && self.least(&id) > 0 && !is_asked_for(world, &id) {
+                let least = self.least(&id);
                 let what = format!("{id} has a target of {target} and {instances} instances, while {least} live");
                 return Err(Violation::of("law 5", what));
             }

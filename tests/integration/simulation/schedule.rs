@@ -12,7 +12,7 @@ use headcount::verify::Report;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::autoscaler::Autoscaler;
-use super::faults::{FaultKind, FaultPlan};
+use super::faults::{FaultKind, FaultPlan, of_three_zones};
 use super::oracle::Oracle;
 use super::world::World;
 use super::{Violation, is_verbose, two_fleets};
@@ -37,6 +37,8 @@ pub(super) struct Schedule {
     pub(super) steps: u32,
     /// Faults that are left out. They are still drawn, so that the rest of the schedule does not change.
     pub(super) muted: BTreeSet<FaultKind>,
+    /// Whether all groups are Auto Scaling groups that are served by zones.
+    has_separate_zones: bool,
     /// The report whose group all groups are like, and its file.
     world: Option<Arc<(String, Report)>>,
 }
@@ -47,7 +49,13 @@ impl Schedule {
         let variable = |name| std::env::var(name).ok();
         let steps = variable("HEADCOUNT_STEPS").and_then(|steps| steps.parse().ok()).unwrap_or(STEPS);
         let muted = variable("HEADCOUNT_MUTED").unwrap_or_default();
-        Self { seed, processes, steps, muted: muted.split(',').filter_map(FaultKind::parse).collect(), world: None }
+        let muted = muted.split(',').filter_map(FaultKind::parse).collect();
+        Self { seed, processes, steps, muted, has_separate_zones: false, world: None }
+    }
+
+    /// The same with Auto Scaling groups that are served by zones.
+    pub(super) fn by_zones(self) -> Self {
+        Self { has_separate_zones: true, ..self }
     }
 
     /// The same with groups that do what a report shows.
@@ -58,6 +66,10 @@ impl Schedule {
     /// The groups, as the report shows them if there is one: of what was drawn, their sizes stay, and how they treat
     /// overlapping operations.
     fn seen(&self, plans: Vec<GroupPlan>) -> Vec<GroupPlan> {
+        if self.has_separate_zones {
+            let mut rng = Rng::with_seed(self.seed).fork();
+            return plans.iter().map(|plan| of_three_zones(plan, &mut rng)).collect();
+        }
         let Some(world) = &self.world else { return plans };
         let (_, report) = &**world;
         let seen = |drawn: GroupPlan| {
@@ -109,7 +121,7 @@ impl Schedule {
         let mut rng = Rng::with_seed(self.seed);
         let (mut fault_plan, plans) = FaultPlan::over(&mut rng, &self.muted);
         let cloud = Simulated::with_groups(self.seed, self.seen(plans));
-        let mut world = World::start(Arc::new(cloud), self.seed);
+        let mut world = World::start(Arc::new(cloud), self.seed, self.has_separate_zones);
         world.wait_ready(Duration::from_secs(120)).await?;
         let mut autoscaler = Autoscaler::new(rng.fork(), fault_plan.is_exclusive());
         let mut oracle = Oracle::default();
@@ -184,6 +196,7 @@ impl fmt::Display for Schedule {
         write!(formatter, "HEADCOUNT_LOG=1 HEADCOUNT_SEEDS={}..{}", self.seed, self.seed + 1)?;
         write!(formatter, " HEADCOUNT_STEPS={} HEADCOUNT_MUTED={}", self.steps, muted.join(","))?;
         let test = match &self.world {
+            None if self.has_separate_zones => "simulation::the_laws_hold_for_groups_that_are_served_by_zones",
             None => self.processes.test(),
             Some(world) => {
                 write!(formatter, " HEADCOUNT_WORLD=tests/reports/{}", world.0)?;

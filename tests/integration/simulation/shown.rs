@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use headcount::cloud::{InstanceState, ProviderId};
-use headcount::clouds::simulated::{Call, CallKind, GroupStyle, Overlap};
+use headcount::clouds::simulated::{Call, CallKind, Group, GroupStyle, Overlap};
 use headcount::fleet::{NamedNode, NodeKind};
 
-use super::world::World;
+use super::world::{World, whole, zone};
 
 /// For how long the failure of an operation may not show after a poll of it failed.
 const POLLS_MISSED: Duration = Duration::from_secs(60);
@@ -19,26 +19,57 @@ pub(super) fn was_handed_over(world: &World, group: &str) -> bool {
     let since = world.cloud.elapsed().saturating_sub(NOT_LISTED_AGAIN);
     world.cloud.faults(|faults| {
         let is_deletion = |call: &&Call| {
-            call.kind == CallKind::DeleteInstances && call.group.as_deref() == Some(group) && call.at >= since
+            call.kind == CallKind::DeleteInstances && call.group.as_deref() == Some(whole(group)) && call.at >= since
         };
         faults.calls().filter(is_deletion).any(|call| !world.has_sent(call))
     })
 }
 
-/// The capacity of a group in the cloud itself, without the instances being deleted.
+/// The capacity of a group in the cloud itself, without the instances being deleted. A zone has no capacity of its own:
+/// there it is the number of live instances.
 pub(super) fn kept(world: &World, group: &str) -> u32 {
+    match zone(group) {
+        Some(zone) => world.cloud.world(|world, _| world.group(whole(group)).map_or(0, |group| live_in(group, zone))),
+        None => kept_in_all(world, group),
+    }
+}
+
+/// The same of all zones of a group that is served by zones.
+pub(super) fn kept_in_all(world: &World, group: &str) -> u32 {
     world.cloud.world(|world, _| {
-        world.group(group).map_or(0, |group| {
+        world.group(whole(group)).map_or(0, |group| {
             let going = group.members().filter(|member| member.counts() && !member.phase.lives()).count();
             group.capacity().saturating_sub(u32::try_from(going).unwrap_or(u32::MAX))
         })
     })
 }
 
+/// The live instances of one zone in the cloud itself.
+pub(super) fn live_in(group: &Group, zone: &str) -> u32 {
+    let live = group.members().filter(|member| member.zone == zone && member.phase.lives());
+    u32::try_from(live.count()).unwrap_or(u32::MAX)
+}
+
+/// The target of a group, of all its zones if it is served by zones, and the limits that they share.
+pub(super) fn target_and_limits(world: &World, group: &str) -> Option<(u32, u32, u32)> {
+    let snapshot = world.fleet.snapshot();
+    let (_, view) = snapshot.group(group)?;
+    if zone(group).is_none() {
+        return Some((view.status.target, view.min, view.max));
+    }
+    let zones = snapshot.groups().filter(|(id, _)| whole(&id.to_string()) == whole(group));
+    let target = zones.map(|(_, view)| view.status.target).sum();
+    let limits = |cloud: &headcount::clouds::simulated::World| {
+        cloud.group(whole(group)).map(|group| (group.plan().min, group.plan().max))
+    };
+    let (min, max) = world.cloud.world(|cloud, _| limits(cloud))?;
+    Some((target, min, max))
+}
+
 /// Whether a scale set has created instances for reasons of its own.
 pub(super) fn has_surplus_in_scale_set(world: &World, group: &str) -> bool {
     let is_scale_set = |cloud: &headcount::clouds::simulated::World| {
-        cloud.group(group).is_some_and(|group| group.plan().style == GroupStyle::ScaleSet)
+        cloud.group(whole(group)).is_some_and(|group| group.plan().style == GroupStyle::ScaleSet)
     };
     world.has_had_surplus(group) && world.cloud.world(|cloud, _| is_scale_set(cloud))
 }
@@ -46,7 +77,7 @@ pub(super) fn has_surplus_in_scale_set(world: &World, group: &str) -> bool {
 /// Whether an instance is live in the cloud itself.
 pub(super) fn lives(world: &World, group: &str, id: &ProviderId) -> bool {
     world.cloud.world(|world, _| {
-        let mut members = world.group(group).into_iter().flat_map(|group| group.members());
+        let mut members = world.group(whole(group)).into_iter().flat_map(|group| group.members());
         members.any(|member| member.provider_id == *id && member.phase.lives())
     })
 }
@@ -54,14 +85,16 @@ pub(super) fn lives(world: &World, group: &str, id: &ProviderId) -> bool {
 /// Whether one write preempts another in this group: an instance being deleted is then live again, and is deleted
 /// again.
 pub(super) fn is_preempted(world: &World, group: &str) -> bool {
-    world.cloud.world(|world, _| world.group(group).is_some_and(|group| group.plan().overlap == Overlap::Preempt))
+    world
+        .cloud
+        .world(|world, _| world.group(whole(group)).is_some_and(|group| group.plan().overlap == Overlap::Preempt))
 }
 
 /// How many calls asked the cloud to delete any of these. A deletion of others, whose caller's deadline has passed, may
 /// still be in progress.
 pub(super) fn deletions(world: &World, group: &str, ids: &[ProviderId]) -> usize {
     let last_parts: Vec<&str> = ids.iter().filter_map(|id| id.as_str().rsplit('/').next()).collect();
-    let of_group = |call: &&Call| call.kind == CallKind::DeleteInstances && call.group.as_deref() == Some(group);
+    let of_group = |call: &&Call| call.kind == CallKind::DeleteInstances && call.group.as_deref() == Some(whole(group));
     let names_one = |call: &&Call| call.detail.split(' ').any(|named| last_parts.contains(&named));
     world.cloud.faults(|faults| faults.calls().filter(of_group).filter(names_one).count())
 }

@@ -79,7 +79,7 @@ pub(super) async fn play(schedule: &Schedule) -> Result<(), Violation> {
     let mut rng = Rng::with_seed(schedule.seed);
     let muted = schedule.muted.iter().copied().chain(FaultKind::OF_ONE_PROCESS).collect();
     let (mut fault_plan, plans) = FaultPlan::over(&mut rng, &muted);
-    let leader = World::start(Arc::new(Simulated::with_groups(schedule.seed, plans)), schedule.seed);
+    let leader = World::start(Arc::new(Simulated::with_groups(schedule.seed, plans)), schedule.seed, false);
     let standby = leader.beside();
     leader.wait_ready(Duration::from_secs(120)).await?;
     let mut replicas = [leader, standby].map(|world| {

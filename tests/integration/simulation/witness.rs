@@ -6,16 +6,15 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use headcount::cloud::{
     Acceptance, Cloud, CloudError, Deletion, GroupName, GroupReading, InstanceType, LaunchActivity, LaunchRequest,
-    LaunchResult, LaunchSpec, Listing, OperationHandle, Progress, ProviderId, Shortfall, WritableCloud,
+    LaunchResult, LaunchSpec, Listing, OperationHandle, Progress, ProviderId, SharedCloud, Shortfall, WritableCloud,
 };
 use tokio::time::Instant;
 
 use super::Violation;
-use super::connection::Connection;
 
-/// Stands between one process and its connection.
+/// Stands between one process and its cloud.
 pub(super) struct Witness {
-    cloud: Connection,
+    cloud: SharedCloud,
     seen: Arc<Seen>,
 }
 
@@ -63,7 +62,7 @@ impl Unspent {
 }
 
 impl Witness {
-    pub(super) fn of(cloud: Connection) -> (Self, Arc<Seen>) {
+    pub(super) fn of(cloud: SharedCloud) -> (Self, Arc<Seen>) {
         let seen = Arc::new(Seen::default());
         (Self { cloud, seen: Arc::clone(&seen) }, seen)
     }

@@ -139,6 +139,7 @@ async fn asg_zone_keeps_the_groups_minimum() {
     setup.client.delete(&zones[0], &[&named[0]]).await.expect("the group may lose one");
     let (code, message) = refused(setup.client.delete(&zones[1], &[&named[1]]).await);
     assert_eq!(code, Code::FailedPrecondition, "{message}");
+    assert_eq!(terminations(&setup.emulator).len(), 1, "AWS is not asked for the other one");
     assert_eq!(targets(&mut setup).await, of([0, 1, 1]));
     assert!(setup.emulator.simulated().killed_unnamed().is_empty());
 }

@@ -38,12 +38,23 @@ fn auto_scaling(name: &str, rng: &mut Rng) -> GroupPlan {
     let mut plan = GroupPlan::aws(name).weighted(rng.u32(1..4));
     if rng.bool() {
         plan.zones.truncate(1);
-        let longest = Duration::from_secs(rng.u64(..20));
-        let lag = Duration::from_millis(rng.u64(..5_000));
-        let raise = if rng.bool() { Raise::BeforeResponse } else { Raise::After(lag) };
-        plan = plan.launch_calls(Duration::ZERO..=longest, raise);
+        plan = launching(plan, rng);
     }
     plan
+}
+
+fn launching(plan: GroupPlan, rng: &mut Rng) -> GroupPlan {
+    let longest = Duration::from_secs(rng.u64(..20));
+    let lag = Duration::from_millis(rng.u64(..5_000));
+    let raise = if rng.bool() { Raise::BeforeResponse } else { Raise::After(lag) };
+    plan.launch_calls(Duration::ZERO..=longest, raise)
+}
+
+/// An Auto Scaling group of this name and size with three zones.
+pub(in crate::simulation) fn of_three_zones(drawn: &GroupPlan, rng: &mut Rng) -> GroupPlan {
+    let mut plan = GroupPlan::aws(&drawn.name).sized(drawn.min, drawn.max, drawn.initial);
+    plan.zones = ["us-east-1a", "us-east-1b", "us-east-1c"].map(str::to_owned).to_vec();
+    launching(plan, rng)
 }
 
 /// Calls that are no part of a write are refused for good, or fail or hang for a while.

@@ -11,6 +11,7 @@ use headcount::clouds::simulated::{CallFault, CallKind, Faults, Group, GroupPlan
 use tokio::time::Instant;
 
 use super::world::World;
+pub(super) use draws::of_three_zones;
 use draws::{call_fault, degrade, deletion, group, launch, read_fault, side, side_fault};
 pub(super) use kind::FaultKind;
 
@@ -132,7 +133,8 @@ impl FaultPlan {
                 let late = CallFault::Late(Duration::from_secs(rng.u64(..12)));
                 let kinds = [CallKind::SetCapacity, CallKind::DeleteInstances];
                 let kind = kinds[usize::from(!rng.bool())];
-                let grows_by_launch = world.cloud.world(|world, _| world.group(&name).is_some_and(grows_by_launch));
+                let grows_by_launch = world.process.has_separate_zones
+                    || world.cloud.world(|world, _| world.group(&name).is_some_and(grows_by_launch));
                 let kind = if kind == CallKind::SetCapacity && grows_by_launch { CallKind::Launch } else { kind };
                 world.cloud.faults(|faults| faults.script(Some(kind), Some(&name), 1, late));
             }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use headcount::clouds::simulated::{Call, CallKind};
 
-use super::World;
 use super::laws::{AFTER_CRASH, UNSETTLED};
+use super::{World, whole};
 
 /// If two processes name the same instance within this time, neither can know about the other's deletion: the read
 /// before it and the write itself take up to 1.5 s each.
@@ -56,7 +56,7 @@ impl World {
         self.cloud.faults(|faults| {
             let is_recent = |call: &&Call| {
                 let is_write = matches!(call.kind, CallKind::SetCapacity | CallKind::DeleteInstances);
-                is_write && call.group.as_deref() == Some(group) && call.at >= since
+                is_write && call.group.as_deref() == Some(whole(group)) && call.at >= since
             };
             let (own, others): (Vec<_>, Vec<_>) =
                 faults.calls().filter(is_recent).partition(|call| self.has_sent(call));

@@ -3,11 +3,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use headcount::clouds::simulated::{Call, CallFault, CallKind, Faults, GroupStyle};
+use headcount::cloud::ProviderId;
+use headcount::clouds::simulated::{Call, CallFault, CallKind, Faults, Group, GroupStyle};
+use headcount::fleet::Snapshot;
 use tokio::time::{Instant, sleep};
 
-use super::World;
+use super::{World, whole};
 use crate::simulation::Violation;
+use crate::simulation::shown::live_in;
 
 /// How long everything may take to settle, in simulated time.
 const SETTLE_LIMIT: Duration = Duration::from_secs(40 * 60);
@@ -147,6 +150,9 @@ impl World {
         let snapshot = self.fleet.snapshot();
         self.cloud.world(|world, _| {
             world.groups().find_map(|group| {
+                if self.process.has_separate_zones {
+                    return zones_disagree(&snapshot, group);
+                }
                 let Some((_, view)) = snapshot.group(group.name()) else {
                     return Some(format!("{} is not served", group.name()));
                 };
@@ -173,16 +179,34 @@ impl World {
     pub(in crate::simulation) fn has_unsettled_deletion(&self, group: &str) -> bool {
         let (has_surplus, since) = (self.has_had_surplus(group), self.cloud.elapsed().saturating_sub(UNSETTLED));
         self.cloud.faults(|faults| {
-            let is_read_late = faults.last_stale_read(group).is_some_and(|read| read >= since);
+            let is_read_late = faults.last_stale_read(whole(group)).is_some_and(|read| read >= since);
             faults.calls().any(|call| {
                 let is_lost = call.call_fault.as_ref().is_some_and(|fault| !matches!(fault, CallFault::Conflict));
                 call.kind == CallKind::DeleteInstances
-                    && call.group.as_deref() == Some(group)
+                    && call.group.as_deref() == Some(whole(group))
                     && (is_lost || has_surplus || is_read_late)
                     && call.at >= since
             })
         })
     }
+}
+
+/// A zone whose published status differs from the cloud.
+fn zones_disagree(snapshot: &Snapshot, group: &Group) -> Option<String> {
+    let (name, capacity, live) = (group.name(), group.capacity(), group.live());
+    if capacity != live && capacity > group.plan().min {
+        return Some(format!("{name}: capacity {capacity}, live {live}"));
+    }
+    group.plan().zones.iter().find_map(|zone| {
+        let Some((_, view)) = snapshot.group(&format!("{name}/{zone}")) else {
+            return Some(format!("{name}/{zone} is not served"));
+        };
+        let (target, live) = (view.status.target, live_in(group, zone));
+        let is_listed = |id: &ProviderId| view.status.instances.iter().any(|reported| reported.id == *id);
+        let mut members = group.members().filter(|member| member.zone == *zone);
+        let agrees = target == live && members.all(|member| is_listed(&member.provider_id));
+        (!agrees).then(|| format!("{name}/{zone}: target {target}, live {live}"))
+    })
 }
 
 /// The process that sent a launch: its token begins with a random number of the process.

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headcount::cloud::{GrowsBy, ProviderId, SharedCloud};
+use headcount::clouds::separate_zones::SeparateZones;
 use headcount::clouds::simulated::{Call, Simulated};
 use headcount::fleet::recording::{Outcome, Recording};
 use headcount::fleet::{Cadence, Deadline, Fleet, FleetError, Mutation, Policies, Policy, Settings};
@@ -40,10 +41,20 @@ struct Ledger {
     has_second_process: bool,
 }
 
-/// A fleet over a simulated cloud.
-pub(super) struct World {
+/// How a process is started.
+#[derive(Clone, Copy)]
+pub(super) struct Process {
     /// 0, or 1 for the second process over the same cloud.
     pub(super) number: u8,
+    /// Whether it records what it decides on.
+    is_recorded: bool,
+    /// Whether it serves all groups by zones.
+    pub(super) has_separate_zones: bool,
+}
+
+/// A fleet over a simulated cloud.
+pub(super) struct World {
+    pub(super) process: Process,
     pub(super) cloud: Arc<Simulated>,
     pub(super) fleet: Arc<Fleet>,
     connection: watch::Sender<bool>,
@@ -54,15 +65,13 @@ pub(super) struct World {
     crashes: Rc<RefCell<Vec<Duration>>>,
     /// Whether its caller makes no new calls.
     is_retired: Cell<bool>,
-    /// Whether the processes record what they decide on.
-    is_recorded: bool,
     /// What all processes were asked for, and what the cloud did by itself.
     ledger: Rc<RefCell<Ledger>>,
 }
 
 impl World {
     /// The first process starts. One seed in [`RECORDED_EVERY`] is recorded, so that the others take no longer.
-    pub(super) fn start(cloud: Arc<Simulated>, seed: u64) -> Self {
+    pub(super) fn start(cloud: Arc<Simulated>, seed: u64, has_separate_zones: bool) -> Self {
         let capacities = cloud.world(|world, _| {
             world.groups().map(|group| (group.name().to_owned(), group.capacity())).collect::<BTreeMap<_, _>>()
         });
@@ -73,29 +82,26 @@ impl World {
             resized: BTreeMap::new(),
             has_second_process: false,
         };
-        Self::with((0, seed.is_multiple_of(RECORDED_EVERY)), cloud, Rc::default(), Rc::new(RefCell::new(ledger)))
+        let process = Process { number: 0, is_recorded: seed.is_multiple_of(RECORDED_EVERY), has_separate_zones };
+        Self::with(process, cloud, Rc::default(), Rc::new(RefCell::new(ledger)))
     }
 
     /// A second process over the same cloud starts.
     pub(super) fn beside(&self) -> Self {
         self.ledger.borrow_mut().has_second_process = true;
-        Self::with(
-            (self.number + 1, self.is_recorded),
-            Arc::clone(&self.cloud),
-            Rc::clone(&self.crashes),
-            Rc::clone(&self.ledger),
-        )
+        let process = Process { number: self.process.number + 1, ..self.process };
+        Self::with(process, Arc::clone(&self.cloud), Rc::clone(&self.crashes), Rc::clone(&self.ledger))
     }
 
     fn with(
-        (number, is_recorded): (u8, bool),
+        process: Process,
         cloud: Arc<Simulated>,
         crashes: Rc<RefCell<Vec<Duration>>>,
         ledger: Rc<RefCell<Ledger>>,
     ) -> Self {
-        let (fleet, connection, seen) = process(&cloud, is_recorded);
+        let (fleet, connection, seen) = process.start(&cloud);
         let is_retired = Cell::new(false);
-        Self { number, cloud, fleet, connection, seen: vec![seen], crashes, is_retired, is_recorded, ledger }
+        Self { process, cloud, fleet, connection, seen: vec![seen], crashes, is_retired, ledger }
     }
 
     /// Crashes the process.
@@ -108,7 +114,7 @@ impl World {
     pub(super) fn restart(&mut self) {
         self.crash();
         let seen;
-        (self.fleet, self.connection, seen) = process(&self.cloud, self.is_recorded);
+        (self.fleet, self.connection, seen) = self.process.start(&self.cloud);
         self.seen.push(seen);
     }
 
@@ -132,19 +138,19 @@ impl World {
 
     /// Records that growth was requested, regardless of the outcome.
     pub(super) fn note_growth(&self, group: &str, delta: u32) {
-        *self.ledger.borrow_mut().requested.entry(group.to_owned()).or_default() += delta;
+        *self.ledger.borrow_mut().requested.entry(whole(group).to_owned()).or_default() += delta;
     }
 
     /// Records that the caller takes back instances that have not arrived.
     pub(super) fn note_taken_back(&self, group: &str) {
-        self.ledger.borrow_mut().taken_back.insert(group.to_owned(), self.cloud.elapsed());
+        self.ledger.borrow_mut().taken_back.insert(whole(group).to_owned(), self.cloud.elapsed());
     }
 
     /// Whether a call that takes back instances of this group may be under way. Those that did arrive may not have been
     /// listed.
     pub(super) fn takes_back(&self, group: &str) -> bool {
         let since = self.cloud.elapsed().saturating_sub(CALL_MAX);
-        self.ledger.borrow().taken_back.get(group).is_some_and(|at| *at >= since)
+        self.ledger.borrow().taken_back.get(whole(group)).is_some_and(|at| *at >= since)
     }
 
     /// Has the cloud launch instances of its own.
@@ -164,7 +170,7 @@ impl World {
 
     /// Whether the cloud has launched instances of its own in this group.
     pub(super) fn has_had_surplus(&self, group: &str) -> bool {
-        self.ledger.borrow().surpluses.contains(group)
+        self.ledger.borrow().surpluses.contains(whole(group))
     }
 
     /// Records that the state of a group, or of all groups, was lost.
@@ -222,19 +228,33 @@ impl World {
     }
 }
 
-fn process(cloud: &Arc<Simulated>, is_recorded: bool) -> (Arc<Fleet>, watch::Sender<bool>, Arc<Seen>) {
-    let (connection, cutter) = Connection::to(cloud);
-    let (witness, seen) = Witness::of(connection);
-    let fleet = Fleet::start(Settings {
-        sources: vec![(Arc::from("sim"), Arc::new(witness) as SharedCloud)],
-        cadence: Cadence::new(Duration::from_secs(10), None),
-        catalog: Arc::new(Catalog::new(Vec::new())),
-        // Groups that cannot be grown by launches are not.
-        policies: Arc::new(Policies(vec![Policy { grows_by: Some(GrowsBy::Launch), ..Policy::of_all() }])),
-        read_only: false,
-    });
-    if !is_recorded {
-        fleet.stop_recording();
+impl Process {
+    fn start(self, cloud: &Arc<Simulated>) -> (Arc<Fleet>, watch::Sender<bool>, Arc<Seen>) {
+        let (connection, cutter) = Connection::to(cloud);
+        let cloud: SharedCloud = Arc::new(connection);
+        let cloud = if self.has_separate_zones { Arc::new(SeparateZones::over(cloud, |_| true)) } else { cloud };
+        let (witness, seen) = Witness::of(cloud);
+        let fleet = Fleet::start(Settings {
+            sources: vec![(Arc::from("sim"), Arc::new(witness) as SharedCloud)],
+            cadence: Cadence::new(Duration::from_secs(10), None),
+            catalog: Arc::new(Catalog::new(Vec::new())),
+            // Groups that cannot be grown by launches are not.
+            policies: Arc::new(Policies(vec![Policy { grows_by: Some(GrowsBy::Launch), ..Policy::of_all() }])),
+            read_only: false,
+        });
+        if !self.is_recorded {
+            fleet.stop_recording();
+        }
+        (Arc::new(fleet), cutter, seen)
     }
-    (Arc::new(fleet), cutter, seen)
+}
+
+/// The cloud's group that a node group is, or is a zone of.
+pub(super) fn whole(node_group: &str) -> &str {
+    node_group.split_once('/').map_or(node_group, |(group, _)| group)
+}
+
+/// The zone that a node group is.
+pub(super) fn zone(node_group: &str) -> Option<&str> {
+    node_group.split_once('/').map(|(_, zone)| zone)
 }
