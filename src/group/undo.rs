@@ -60,7 +60,7 @@ impl Group {
         // for.
         let is_zone = self.state.observation().reading.consistency.grows_by == GrowsBy::LaunchOnly;
         // The write may be one to another zone of the group.
-        let sent = self.state.undone_since().or(is_zone.then_some(self.now))?;
+        let sent = self.state.undone_since().or_else(|| is_zone.then_some(self.now))?;
         let ago = self.now.since(sent) + OWN_SURPLUS;
         let since = self.cloud_time.checked_sub(ago).unwrap_or(std::time::SystemTime::UNIX_EPOCH);
         let shortfall = Shortfall::of_every_launch(since);

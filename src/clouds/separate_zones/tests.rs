@@ -192,7 +192,7 @@ async fn what_was_going_when_it_was_named_lowers_the_capacity_all_the_same() {
     let going = whole.instances.iter().flatten().find(|one| !part::is_live(one)).expect("it removed its surplus");
     let basis = before.iter().find(|zone| ids(zone).contains(&going.id)).expect("it lived");
     let deletion = cloud.delete_instances(basis, std::slice::from_ref(&going.id)).await.expect("accepted");
-    assert_eq!(deletion.already_gone, [going.id.clone()]);
+    assert_eq!(deletion.already_gone, std::slice::from_ref(&going.id));
     let whole = simulated.observe(&GroupName::from("g")).await.expect("read").expect("it exists");
     assert_eq!((whole.desired, part::excess(&whole)), (5, 1), "six live");
     assert_eq!(cloud.parts(whole).iter().map(|part| part.desired).sum::<u32>(), 5, "one is owed");

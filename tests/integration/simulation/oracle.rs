@@ -43,7 +43,7 @@ impl Oracle {
         // Of all zones together, where a group is served by zones: the cloud has no capacity for one of them.
         let mut published: BTreeMap<String, (u32, usize, bool)> = BTreeMap::new();
         for (id, view) in world.fleet.snapshot().groups() {
-            let (target, instances, runs) = published.entry(whole(&id.to_string()).to_owned()).or_default();
+            let (target, instances, runs) = published.entry(whole(id).to_owned()).or_default();
             *target += view.status.target;
             *instances += view.status.instances.len();
             *runs |= view.status.in_state(InstanceState::Running) > 0;

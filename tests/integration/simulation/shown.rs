@@ -57,7 +57,7 @@ pub(super) fn target_and_limits(world: &World, group: &str) -> Option<(u32, u32,
     if zone(group).is_none() {
         return Some((view.status.target, view.min, view.max));
     }
-    let zones = snapshot.groups().filter(|(id, _)| whole(&id.to_string()) == whole(group));
+    let zones = snapshot.groups().filter(|(id, _)| whole(id) == whole(group));
     let target = zones.map(|(_, view)| view.status.target).sum();
     let limits = |cloud: &headcount::clouds::simulated::World| {
         cloud.group(whole(group)).map(|group| (group.plan().min, group.plan().max))
