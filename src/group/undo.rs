@@ -11,7 +11,7 @@ use super::plan;
 use super::reading::Need;
 use super::state::WriteReason;
 use super::time::Time;
-use crate::cloud::{GrowsBy, OwnLaunches, Shortfall};
+use crate::cloud::{OwnLaunches, Shortfall};
 
 /// How far raising a capacity back is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -58,9 +58,7 @@ impl Group {
         }
         // Instances that the cloud launched for reasons of its own may be why more live than a write of ours left room
         // for.
-        let is_zone = self.state.observation().reading.consistency.grows_by == GrowsBy::LaunchOnly;
-        // The write may be one to another zone of the group.
-        let sent = self.state.undone_since().or_else(|| is_zone.then_some(self.now))?;
+        let sent = self.state.undone_since()?;
         let ago = self.now.since(sent) + OWN_SURPLUS;
         let since = self.cloud_time.checked_sub(ago).unwrap_or(std::time::SystemTime::UNIX_EPOCH);
         let shortfall = Shortfall::of_every_launch(since);

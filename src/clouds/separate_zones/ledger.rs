@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::part::{count, excess, is_live, zone_of};
+use super::part::{count, excess, living, zone_of};
 use crate::cloud::{GroupReading, ProviderId};
 
 /// For how long a write counts: as long as a capacity that it left too low is raised back (law 11), and as reads may
@@ -16,9 +16,11 @@ use crate::cloud::{GroupReading, ProviderId};
 pub(super) const COUNTS_FOR: Duration = Duration::from_secs(60);
 /// How long after a launch the capacity may still follow (assumed: AWS does not document it).
 const CAPACITY_FOLLOWS: Duration = Duration::from_secs(10);
-
-/// How long it counts which instances are additional. They are read again before a capacity is raised back.
+/// How long after a read of the activities it says which instances are additional (assumed). They are read again before
+/// a capacity is raised back.
 const ADDITIONAL_FRESH: Duration = Duration::from_secs(5);
+/// How long reads may lag behind a capacity that was raised back (assumed: AWS promises no read-after-write).
+const READS_LAG: Duration = Duration::from_secs(30);
 
 /// Our writes of the last minute to one group.
 #[derive(Debug, Default)]
@@ -28,14 +30,29 @@ pub(super) struct Ledger {
     deletions: BTreeMap<ProviderId, SentDeletion>,
     /// By token: a repetition is the same launch.
     launches: BTreeMap<String, SentLaunch>,
-    /// Instances that the group launched for reasons of its own in addition to others, by [`ProviderId::instance`], and
-    /// when they were read.
-    additional: Option<(Vec<String>, Instant)>,
-    /// The capacity that was raised back, what to, and when: reads may lag behind it.
-    raised: Option<(u32, u32, Instant)>,
-    /// Instances that lived when the capacity had room for all that did, or that we launched. None of them is
-    /// additional.
+    /// What the activities said last.
+    additional: Option<Additional>,
+    /// The last time that the capacity was raised back.
+    raised: Option<Raise>,
+    /// Live instances that are known not to be additional.
     within: BTreeSet<ProviderId>,
+}
+
+/// Instances that the group launched for reasons of its own, and that replace no others.
+#[derive(Debug)]
+struct Additional {
+    /// By [`ProviderId::instance`].
+    instances: Vec<String>,
+    /// When the read of the activities began.
+    read: Instant,
+}
+
+/// A capacity that was raised back.
+#[derive(Clone, Copy, Debug)]
+struct Raise {
+    from: u32,
+    to: u32,
+    at: Instant,
 }
 
 /// Which instances beyond the capacity our deletions are held to be the reason for.
@@ -98,20 +115,19 @@ impl Ledger {
 
     /// Whether a reading is younger than all deletions.
     fn is_shown_by(&self, whole: &GroupReading) -> bool {
-        !whole.instances.iter().flatten().any(|one| is_live(one) && self.deletions.contains_key(&one.id))
+        !living(whole).any(|one| self.deletions.contains_key(&one.id))
     }
 
     /// How many of the deleted instances a reading is too old to show, and how many of them lower the capacity.
     pub(super) fn unshown_by(&self, whole: &GroupReading) -> (u32, u32) {
-        let live = whole.instances.iter().flatten().filter(|one| is_live(one));
-        let unshown: Vec<_> = live.filter_map(|one| self.deletions.get(&one.id)).collect();
+        let unshown: Vec<_> = living(whole).filter_map(|one| self.deletions.get(&one.id)).collect();
         (count(unshown.len()), count(unshown.iter().filter(|deletion| deletion.lowers).count()))
     }
 
-    /// The same of those deletions only that a reading shows.
+    /// By how much those deletions lower the capacity that a reading shows.
     fn lowering_shown_by(&self, whole: &GroupReading) -> u32 {
-        let is_shown = |id: &ProviderId| !whole.instances.iter().flatten().any(|one| is_live(one) && one.id == *id);
-        count(self.deletions.iter().filter(|(id, deletion)| deletion.lowers && is_shown(id)).count())
+        let (_, unshown) = self.unshown_by(whole);
+        self.lowering().saturating_sub(unshown)
     }
 
     /// By how much the capacity is below what it was before our deletions.
@@ -127,16 +143,16 @@ impl Ledger {
 
     /// Takes what a reading shows: what other clients changed is no part of our writes, and old writes are settled.
     pub(super) fn note(&mut self, whole: &GroupReading, now: Instant) {
-        let live = whole.instances.iter().flatten().filter(|one| is_live(one)).map(|one| one.id.clone());
-        let live: BTreeSet<ProviderId> = live.collect();
+        let live: BTreeSet<ProviderId> = living(whole).map(|one| one.id.clone()).collect();
         self.within.retain(|id| live.contains(id));
         let ours = live.iter().filter(|id| self.launches.values().any(|launch| launch.has_launched(id)));
         self.within.extend(ours.cloned());
         let is_old = |at: Instant| now.saturating_duration_since(at) > COUNTS_FOR;
         let launched = self.launches.extract_if(.., |_, launch| launch.ended.is_some_and(is_old));
         let launched: u32 = launched.map(|(_, launch)| launch.number).sum();
+        // What lives on was never deleted.
         let deleted = self.deletions.extract_if(.., |_, deletion| is_old(deletion.sent));
-        let deleted = count(deleted.filter(|(_, deletion)| deletion.lowers).count());
+        let deleted = count(deleted.filter(|(id, deletion)| deletion.lowers && !live.contains(id)).count());
         self.before = self.before.saturating_add(launched).saturating_sub(deleted);
         if self.is_empty() {
             (self.before, self.additional) = (whole.desired, None);
@@ -154,14 +170,14 @@ impl Ledger {
 
     /// The capacity was raised back.
     pub(super) fn note_raised(&mut self, from: u32, to: u32, now: Instant) {
-        self.raised = Some((from, to, now));
+        self.raised = Some(Raise { from, to, at: now });
     }
 
     /// A reading with the capacity that we raised it to, where it shows the one before.
     pub(super) fn dated(&mut self, mut whole: GroupReading, now: Instant) -> GroupReading {
-        let lags = |at: Instant| now.saturating_duration_since(at) <= COUNTS_FOR / 2;
-        self.raised = self.raised.filter(|(from, _, at)| whole.desired == *from && lags(*at));
-        if let Some((_, to, _)) = self.raised {
+        let lags = |raise: &Raise| now.saturating_duration_since(raise.at) <= READS_LAG && whole.desired == raise.from;
+        self.raised = self.raised.filter(lags);
+        if let Some(Raise { to, .. }) = self.raised {
             whole.desired = to;
         }
         whole
@@ -169,7 +185,7 @@ impl Ledger {
 
     /// The group launched these for reasons of its own.
     pub(super) fn note_additional(&mut self, instances: &[String], read: Instant) {
-        self.additional = Some((instances.to_vec(), read));
+        self.additional = Some(Additional { instances: instances.to_vec(), read });
     }
 
     /// How many instances the group is about to terminate because of our deletions: they gave up more places than
@@ -179,12 +195,11 @@ impl Ledger {
             return 0;
         }
         let (beyond, lowered) = (excess(whole), self.lowered(whole));
-        let is_fresh = |read: Instant| now.saturating_duration_since(read) <= ADDITIONAL_FRESH;
-        match (self.additional.as_ref().filter(|(_, read)| is_fresh(*read)), evidence) {
-            (Some((additional, _)), _) => {
-                let live =
-                    whole.instances.iter().flatten().filter(|one| is_live(one) && !self.within.contains(&one.id));
-                let own = live.filter(|one| additional.iter().any(|name| name == one.id.instance())).count();
+        let is_fresh = |known: &&Additional| now.saturating_duration_since(known.read) <= ADDITIONAL_FRESH;
+        match (self.additional.as_ref().filter(is_fresh), evidence) {
+            (Some(Additional { instances, .. }), _) => {
+                let unknown = living(whole).filter(|one| !self.within.contains(&one.id));
+                let own = unknown.filter(|one| instances.iter().any(|name| name == one.id.instance())).count();
                 beyond.saturating_sub(count(own)).min(lowered)
             }
             (None, Evidence::Possible) => beyond.min(lowered),
@@ -199,7 +214,7 @@ impl Ledger {
     /// has no instances left shows none, and the others show them in its place.
     pub(super) fn owed_in(&self, zone: &str, whole: &GroupReading, evidence: Evidence, now: Instant) -> u32 {
         let mut live: BTreeMap<&str, u32> = BTreeMap::new();
-        for zone in whole.instances.iter().flatten().filter(|one| is_live(one)).filter_map(|one| zone_of(&one.id)) {
+        for zone in living(whole).filter_map(|one| zone_of(&one.id)) {
             *live.entry(zone).or_default() += 1;
         }
         let deleted = |name: &str| {

@@ -346,21 +346,26 @@ impl WritableCloud for SeparateZones {
     /// that `basis` has is the zone's. It is called to raise it back only (law 11), and lowers nothing.
     async fn set_capacity(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError> {
         const OPERATION: &str = "set_capacity";
-        let Some((group, name)) = self.split(&basis.name) else { return self.cloud.set_capacity(basis, to).await };
+        let Some((group, zone)) = self.split(&basis.name) else { return self.cloud.set_capacity(basis, to).await };
         // What another zone raises meanwhile would be undone.
         let _alone = self.raising.lock().await;
-        let zone = self.observe_for_write(&basis.name).await?;
-        let zone = zone.ok_or_else(|| CloudError::not_found(OPERATION, basis.name.as_str(), "no such group"))?;
+        let part = self.observe_for_write(&basis.name).await?;
+        let part = part.ok_or_else(|| CloudError::not_found(OPERATION, basis.name.as_str(), "no such group"))?;
         let last = self.groups().get(&group).and_then(|Known { last, ledger, .. }| {
             let whole = last.clone()?;
-            let owed = ledger.owed_in(name, &whole, Evidence::Certain, Instant::now());
+            let owed = ledger.owed_in(zone, &whole, Evidence::Certain, Instant::now());
             Some((whole, owed))
         });
         let (whole, owed) = last.ok_or_else(|| CloudError::not_found(OPERATION, group.as_str(), "it was not read"))?;
-        let missing = to.saturating_sub(zone.desired).min(owed);
-        let raised = whole.desired.saturating_add(missing).min(whole.max);
+        let missing = to.saturating_sub(part.desired);
+        let raised = whole.desired.saturating_add(missing.min(owed)).min(whole.max);
         if raised <= whole.desired {
-            let message = "the capacity of a zone cannot be lowered, and its instances have room";
+            let message = if missing > owed {
+                "the group may have launched the instances beyond its capacity for a reason of its own; its activities \
+                 could not be read in time"
+            } else {
+                "the capacity of a zone cannot be lowered, and its instances have room"
+            };
             return Err(CloudError::refused(OPERATION, basis.name.as_str(), message));
         }
         let acceptance = self.cloud.set_capacity(&whole, raised).await?;

@@ -27,14 +27,13 @@ pub(super) fn name(group: &GroupName, zone: &str) -> GroupName {
 
 /// How many instances live that the group's capacity has no room for.
 pub(super) fn excess(whole: &GroupReading) -> u32 {
-    live(whole.instances.iter().flatten()).saturating_sub(whole.desired)
+    count(living(whole).count()).saturating_sub(whole.desired)
 }
 
 /// The instances that the group counts on: those that its capacity has room for. Where it terminates none of those that
 /// live by itself, all of them.
 pub(super) fn held(whole: &GroupReading) -> u32 {
-    let mut live = whole.instances.iter().flatten().filter(|one| is_live(one));
-    if live.all(|one| one.is_protected) { whole.desired.saturating_add(excess(whole)) } else { whole.desired }
+    if living(whole).all(|one| one.is_protected) { whole.desired.saturating_add(excess(whole)) } else { whole.desired }
 }
 
 /// The node group of a zone. Its capacity is the number of its live instances, less `owed`: those that the whole group
@@ -45,7 +44,7 @@ pub(super) fn held(whole: &GroupReading) -> u32 {
 pub(super) fn part(whole: &GroupReading, zone: &str, owed: u32) -> GroupReading {
     let is_here = |one: &&Instance| zone_of(&one.id).is_some_and(|other| other.eq_ignore_ascii_case(zone));
     let instances: Vec<Instance> = whole.instances.iter().flatten().filter(is_here).cloned().collect();
-    let desired = live(instances.iter()).saturating_sub(owed);
+    let desired = count(instances.iter().filter(|one| is_live(one)).count()).saturating_sub(owed);
     let taken = whole.desired.saturating_add(excess(whole));
     let is_first = zones(whole).first().is_some_and(|first| first == zone);
     GroupReading {
@@ -80,8 +79,9 @@ fn growth(whole: &GroupReading, zone: &str) -> Permit {
     Permit::Granted
 }
 
-fn live<'a>(instances: impl Iterator<Item = &'a Instance>) -> u32 {
-    count(instances.filter(|one| is_live(one)).count())
+/// The instances of a group that live and are part of its capacity.
+pub(super) fn living(whole: &GroupReading) -> impl Iterator<Item = &Instance> {
+    whole.instances.iter().flatten().filter(|one| is_live(one))
 }
 
 pub(super) fn count(number: usize) -> u32 {

@@ -256,7 +256,9 @@ impl GroupState {
 
     /// When the last write was sent that may have to be undone.
     pub(crate) fn undone_since(&self) -> Option<Time> {
-        self.recent_writes(self.observation.begun).map(|recent| recent.at)
+        let begun = self.observation.begun;
+        // It may be a write to another one that shares the capacity.
+        self.recent_writes(begun).map(|recent| recent.at).or_else(|| self.shares_capacity().then_some(begun))
     }
 
     /// The capacity that our last capacity write leads to, while a read may be older than that. AWS's reads lag by
@@ -278,9 +280,8 @@ impl GroupState {
         if self.awaits_lost_write() {
             return None;
         }
-        if observation.reading.consistency.grows_by == GrowsBy::LaunchOnly {
-            // A zone has no capacity of its own. What it is read with has room for all its instances, but for those that
-            // the whole group has no room for because of our deletions (`clouds/separate_zones/ledger.rs`).
+        if self.shares_capacity() {
+            // What was read has room for all its instances, but for those that our deletions left none for.
             return Some(RoomOwed { room: self.census().live, undoes_a_later_write: false });
         }
         let desired = observation.reading.desired.saturating_add(self.in_flight.unshown());
@@ -328,6 +329,12 @@ impl GroupState {
 
     fn recent_writes(&self, now: Time) -> Option<RecentWrites> {
         self.recent_writes.filter(|recent| now.since(recent.at) <= UNDO_WINDOW)
+    }
+
+    /// Whether the capacity is that of a larger group, which is served by zones. Then the cloud knows what our deletions
+    /// in all of them left too low (`clouds/separate_zones/ledger.rs`).
+    fn shares_capacity(&self) -> bool {
+        self.observation.reading.consistency.grows_by == GrowsBy::LaunchOnly
     }
 
     /// Whether the cloud refuses a capacity write if the group has changed since it was read.

@@ -11,8 +11,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::Violation;
 use super::shown::{
-    are_polls_failing, deletions, failed, has_surplus_in_scale_set, is_preempted, kept, kept_in_all, listed, lives,
-    target_and_limits, was_handed_over,
+    Sizes, are_polls_failing, deletions, failed, has_surplus_in_scale_set, is_preempted, kept, kept_in_all, listed,
+    lives, sizes_of_all, was_handed_over,
 };
 use super::world::{World, whole, zone};
 
@@ -96,7 +96,7 @@ impl Autoscaler {
         // A deletion that fails while a group grows takes it above its maximum without a fault of Headcount's. After a
         // crash, the new process cannot know whether the capacity still counts deletions of the old one.
         let is_known = !is_preempted(world, group) && !world.has_crashed();
-        let Some((target, _, max)) = target_and_limits(world, group) else { return Ok(()) };
+        let Some(Sizes { target, max, .. }) = sizes_of_all(world, group) else { return Ok(()) };
         if self.is_exclusive && is_known && target > max && kept_before + delta > max {
             return Err(Violation::of("law 6", format!("{group} grew to {target}, above {max}")));
         }
@@ -164,7 +164,8 @@ impl Autoscaler {
             && !was_handed_over(world, group)
             && !world.has_just_crashed()
             && !has_surplus_in_scale_set(world, group);
-        let Some((target, min, _)) = target_and_limits(world, group).filter(|_| is_checked) else { return Ok(()) };
+        let sizes = sizes_of_all(world, group).filter(|_| is_checked);
+        let Some(Sizes { target, min, .. }) = sizes else { return Ok(()) };
         let left = before.saturating_sub(u32::try_from(deleted).unwrap_or(u32::MAX));
         // An instance whose deletion fails meanwhile is still reported as Deleting, although it is live.
         if target < min && left < min && kept_in_all(world, group) < min {

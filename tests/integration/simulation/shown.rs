@@ -50,20 +50,26 @@ pub(super) fn live_in(group: &Group, zone: &str) -> u32 {
     u32::try_from(live.count()).unwrap_or(u32::MAX)
 }
 
-/// The target of a group, of all its zones if it is served by zones, and the limits that they share.
-pub(super) fn target_and_limits(world: &World, group: &str) -> Option<(u32, u32, u32)> {
+/// A target, and its limits.
+pub(super) struct Sizes {
+    pub(super) target: u32,
+    pub(super) min: u32,
+    pub(super) max: u32,
+}
+
+/// The sizes of a group. If it is served by zones, they are those of all its zones together.
+pub(super) fn sizes_of_all(world: &World, group: &str) -> Option<Sizes> {
     let snapshot = world.fleet.snapshot();
     let (_, view) = snapshot.group(group)?;
     if zone(group).is_none() {
-        return Some((view.status.target, view.min, view.max));
+        return Some(Sizes { target: view.status.target, min: view.min, max: view.max });
     }
     let zones = snapshot.groups().filter(|(id, _)| whole(id) == whole(group));
     let target = zones.map(|(_, view)| view.status.target).sum();
-    let limits = |cloud: &headcount::clouds::simulated::World| {
-        cloud.group(whole(group)).map(|group| (group.plan().min, group.plan().max))
-    };
-    let (min, max) = world.cloud.world(|cloud, _| limits(cloud))?;
-    Some((target, min, max))
+    world.cloud.world(|cloud, _| {
+        let plan = cloud.group(whole(group))?.plan();
+        Some(Sizes { target, min: plan.min, max: plan.max })
+    })
 }
 
 /// Whether a scale set has created instances for reasons of its own.
