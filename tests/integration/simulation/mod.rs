@@ -31,7 +31,7 @@ const SEEDS: Range<u64> = 0..120;
 /// The same with two processes.
 const SEEDS_OF_TWO: Range<u64> = 0..60;
 /// The same with groups that are served by zones.
-const SEEDS_BY_ZONES: Range<u64> = 60..100;
+const SEEDS_BY_ZONES: Range<u64> = 76..96;
 /// The seeds of each report's world.
 const SEEDS_OF_WORLD: Range<u64> = 0..7;
 /// The number of violations after which no more seeds are started.
