@@ -12,6 +12,7 @@ use tokio::time::timeout;
 
 use super::pod_identity;
 use super::prices::CollectedPrices;
+use super::served::Served;
 use super::{Autoscaler, CheckInput};
 use crate::cloud::{
     AdverseSettings, CloudError, DeniedCall, Family, GroupName, GroupReading, GrowsBy, Identity, InstanceState,
@@ -173,21 +174,22 @@ async fn listed(
         Ok(quotas) => quotas,
         Err(_elapsed) => Ok(Quotas::default()),
     };
-    let group = |reading: GroupReading| async {
+    let group = |served: Served| async {
+        let Served { whole, zone, reading } = served;
         let own = reading.identity.map(|identity| identity.at(cloud.endpoint()));
-        let named_so = names.get(&reading.name).into_iter().flatten();
+        let named_so = names.get(&whole.name).into_iter().flatten();
         let (same, others): (Vec<_>, Vec<_>) = named_so
             .filter(|(other, _)| other != source)
             .partition(|(_, identity)| identity.is_some() && *identity == own);
         let (shares_name, also_in) = (!others.is_empty(), same.first().map(|(other, _)| Arc::clone(other)));
         let id = if shares_name { format!("{source}/{}", reading.name) } else { reading.name.to_string() };
-        let template = builder.build_one(&id, &reading).await.template;
+        let template = builder.build_one(&id, &whole, zone.as_ref()).await.template;
         let foreign_instances = match nodes {
-            Some(nodes) => foreign_instances(cloud, &reading, nodes).await,
+            Some(nodes) => foreign_instances(cloud, &whole, nodes).await,
             None => 0,
         };
         let unfilled = unfilled(cloud, &reading).await;
-        let quota = quotas.as_ref().ok().and_then(|quotas| scarcest(quotas, &reading.name));
+        let quota = quotas.as_ref().ok().and_then(|quotas| scarcest(quotas, &whole.name));
         let policy = input.policies.of(&id);
         let are_zones_wanted = policy.zones == ZonePolicy::Separate;
         let is_to_launch = policy.grows_by == Some(GrowsBy::Launch) && !are_zones_wanted;
@@ -205,7 +207,8 @@ async fn listed(
             foreign_instances,
         }
     };
-    let groups = iter(listing.groups.into_iter().map(group)).buffered(TEMPLATE_BUILDS).collect().await;
+    let served = listing.groups.into_iter().flat_map(|whole| Served::of(whole, input.policies));
+    let groups = iter(served.map(group)).buffered(TEMPLATE_BUILDS).collect().await;
     let adverse_settings = timeout(PATIENCE, cloud.adverse_settings()).await.unwrap_or_default();
     let denied_calls = timeout(PATIENCE, cloud.denied_calls()).await.unwrap_or_default();
     let Listing { broken, absent, .. } = listing;

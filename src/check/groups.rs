@@ -3,7 +3,7 @@
 use super::code::Code;
 use super::collected::CollectedGroup;
 use super::finding::Finding;
-use crate::cloud::{GrowsBy, Permit};
+use crate::cloud::Permit;
 use crate::instance_types::Provenance;
 use crate::template::spread;
 use crate::template::{NodeTemplate, Value};
@@ -117,7 +117,7 @@ fn not_launched(group: &CollectedGroup) -> Option<Finding> {
 /// AWS: "sequential calls across different AZs may trigger additional asynchronous launches" where AZRebalance is on.
 fn zones(group: &CollectedGroup) -> Option<Finding> {
     let reading = &group.reading;
-    let is_separate = reading.consistency.grows_by == GrowsBy::LaunchOnly;
+    let is_separate = reading.has_separate_zones();
     if group.are_zones_wanted && !is_separate {
         let what = "zones: separate is set for it, and it is served as one node group: no launch can choose its zone";
         return Some(Finding::warning(Code::ZONES, &group.id, what.to_owned(), "see docs/aws-launch.md"));

@@ -13,6 +13,7 @@ mod findings;
 mod groups;
 mod pod_identity;
 mod prices;
+mod served;
 mod similar;
 
 use std::sync::Arc;

@@ -6,13 +6,10 @@ use tokio::task::JoinHandle;
 
 use super::CommandError;
 use crate::check::{self, Autoscaler, CheckInput, Finding};
-use crate::cloud::{
-    CallMeter, CallMetrics, Cloud, Family, GroupName, ReadOnlyCloud, ResponseLog, SharedCloud, VerifiableCloud,
-};
-use crate::clouds::separate_zones::SeparateZones;
+use crate::cloud::{CallMeter, CallMetrics, Cloud, Family, ReadOnlyCloud, ResponseLog, SharedCloud, VerifiableCloud};
 use crate::clouds::simulated;
 use crate::config::{CloudSettings, Config, Source};
-use crate::fleet::{self, Cadence, Fleet, NodeUse, Policies, Settings, ZonePolicy};
+use crate::fleet::{self, Cadence, Fleet, NodeUse, Settings};
 use crate::grpc::Gpu;
 use crate::grpc::dialect::SendPolicy;
 use crate::instance_types::Catalog;
@@ -107,7 +104,8 @@ impl SignIn {
 /// Connects every source and starts to watch it. Only this fleet can write.
 pub(super) async fn connect(config: &Config) -> Result<Connected, CommandError> {
     let (mut handles, calls) = (Handles::default(), CallMetrics::default());
-    let sources = connect_to_serve(config, &mut handles, &calls).await?;
+    let sources = connect_all(config, &mut handles, |source| calls.meter(source)).await?;
+    let sources: Vec<_> = sources.into_iter().map(|(name, cloud)| (name, cloud as SharedCloud)).collect();
     let Handles { simulated, sign_ins } = handles;
     let families = sources.iter().map(|(_, cloud)| cloud.family()).collect();
     let node_use = config.node_use();
@@ -132,7 +130,8 @@ pub(super) async fn connect_for_probes(
 
 /// Connects every source, without a way to write to it, and without calling any.
 pub(super) async fn prepare(config: &Config) -> Result<Prepared, CommandError> {
-    let sources = connect_to_serve(config, &mut Handles::default(), &CallMetrics::default()).await?;
+    let calls = CallMetrics::default();
+    let sources = connect_all(config, &mut Handles::default(), |source| calls.meter(source)).await?;
     let sources = sources.into_iter().map(|(name, cloud)| (name, cloud as ReadOnlyCloud)).collect();
     Ok(Prepared { settings: settings(config, sources), kubernetes: kubernetes(config.learn.as_ref())? })
 }
@@ -170,25 +169,6 @@ async fn connect_all(
         }
     }
     if problems.is_empty() { Ok(sources) } else { Err(CommandError::Sources(problems)) }
-}
-
-/// Connects every source, with each zone of the groups that are configured so as a node group.
-async fn connect_to_serve(
-    config: &Config,
-    handles: &mut Handles,
-    calls: &CallMetrics,
-) -> Result<Vec<(Arc<str>, SharedCloud)>, CommandError> {
-    let sources = connect_all(config, handles, |source| calls.meter(source)).await?.into_iter();
-    Ok(sources.map(|(name, cloud)| (name, by_zones(cloud, &config.groups))).collect())
-}
-
-fn by_zones(cloud: SharedCloud, policies: &Policies) -> SharedCloud {
-    if !policies.has_separate_zones() {
-        return cloud;
-    }
-    let policies = policies.clone();
-    let is_separate = move |group: &GroupName| policies.of(group.as_str()).zones == ZonePolicy::Separate;
-    Arc::new(SeparateZones::over(cloud, is_separate))
 }
 
 impl Prepared {

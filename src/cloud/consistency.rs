@@ -84,9 +84,9 @@ pub enum GrowsBy {
     /// it undoes no other write. Repeated with its token, it is the same launch. The capacity follows, before the
     /// response or after it.
     Launch,
-    /// In this way only: after a new capacity, instances would come up elsewhere as well (a zone of a group that has
-    /// several).
-    LaunchOnly,
+    /// In this way only, and in the zone that the request is for: each zone is served as a node group, and after a new
+    /// capacity, instances would come up in any of them.
+    LaunchInZone,
 }
 
 /// How many writes to one group the cloud allows.

@@ -29,6 +29,11 @@ impl ProviderId {
         &self.text
     }
 
+    /// The ID in lower case.
+    pub(super) fn folded(&self) -> &str {
+        &self.folded
+    }
+
     /// The cloud's own name of the instance: the last part, in lower case.
     pub fn instance(&self) -> &str {
         self.folded.rsplit('/').next().unwrap_or(&self.folded)

@@ -29,6 +29,7 @@ mod spec;
 mod taint;
 pub mod text;
 mod verifiable;
+mod zones;
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
@@ -62,6 +63,7 @@ pub use response_log::{RawResponse, ResponseLog};
 pub use spec::{NodeGroupSpec, SpecError};
 pub use taint::{Taint, TaintEffect};
 pub use verifiable::{OWN_ENDPOINT, SET_ASIDE_TAG, SET_ASIDE_VALUE, VerifiableCloud};
+pub use zones::ZoneName;
 
 /// One cloud account (or subscription) and region (or resource group) that Headcount watches: a *source*.
 ///
@@ -186,11 +188,6 @@ pub trait Cloud: Send + Sync {
     /// whatever it calls its groups.
     fn endpoint(&self) -> Option<&str> {
         None
-    }
-
-    /// The group that a node group is part of: itself, unless that is served as several node groups.
-    fn group_of(&self, node_group: &GroupName) -> GroupName {
-        node_group.clone()
     }
 
     /// The cloud's family, which chooses the instance-types table and the GPU label.

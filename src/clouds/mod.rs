@@ -14,7 +14,6 @@ mod node_tag;
 mod page_walk;
 #[cfg(any(feature = "aws", feature = "azure"))]
 mod roots;
-pub mod separate_zones;
 pub mod simulated;
 #[cfg(any(feature = "aws", feature = "azure"))]
 mod warnings;

@@ -122,7 +122,10 @@ impl Fleet {
     /// What happened lately to the groups of this ID or `source/name`, or to all groups, as [`recording::Recording`]
     /// reads it. `None` where no group has this ID.
     pub fn recordings(&self, group: Option<&str>) -> Option<String> {
-        self.recordings.text(group)
+        // A zone is recorded with its group.
+        let snapshot = self.snapshot();
+        let whole = group.and_then(|id| snapshot.group(id)).map(|(_, view)| view.whole().to_string());
+        self.recordings.text(whole.as_deref().or(group))
     }
 
     /// The memory that the recordings take, in bytes.
@@ -202,7 +205,7 @@ impl Fleet {
             admission::check(&group, &view.key, &mutation, &self.snapshot(), cloud.as_ref())?;
         }
         let _reserved = self.reserve(&group, &view, &mutation)?;
-        let (incoming, mut pending) = Incoming::new(mutation, deadline);
+        let (incoming, mut pending) = Incoming::new(mutation, view.zone.clone(), deadline);
         view.mailbox.request(incoming).map_err(|undelivered| match undelivered {
             Undelivered::Full => FleetError::Busy { group: Arc::clone(&group) },
             Undelivered::Closed => FleetError::NotServed { group: Arc::clone(&group) },

@@ -113,11 +113,6 @@ impl Policies {
         self.matching(whole.unwrap_or(id))
     }
 
-    /// Whether any group is to be served by zones.
-    pub fn has_separate_zones(&self) -> bool {
-        self.0.iter().any(|policy| policy.zones == Some(ZonePolicy::Separate))
-    }
-
     fn matching(&self, id: &str) -> GroupPolicy {
         let mut all = GroupPolicy::default();
         for policy in self.0.iter().filter(|policy| policy.matches.matches(id)) {
@@ -159,8 +154,10 @@ impl LivePolicies {
         if let Some(capacity_is) = policy.capacity_is {
             reading.consistency.capacity_is = capacity_is;
         }
-        let has_choice = reading.consistency.grows_by != GrowsBy::LaunchOnly && reading.launch_zone().is_ok();
-        if let Some(grows_by) = policy.grows_by.filter(|_| has_choice) {
+        let has_separate_zones = self.at_start.of(id).zones == ZonePolicy::Separate;
+        if has_separate_zones && !reading.zones.names.is_empty() {
+            reading.consistency.grows_by = GrowsBy::LaunchInZone;
+        } else if let Some(grows_by) = policy.grows_by.filter(|_| reading.launch_zone().is_ok()) {
             reading.consistency.grows_by = grows_by;
         }
         reading
@@ -202,7 +199,6 @@ mod tests {
             policy("w?b", None, Some(ForeignPolicy::Allow)),
             policy("team/db", None, Some(ForeignPolicy::Allow)),
         ]);
-        assert!(policies.has_separate_zones());
         for id in ["web", "web/us-east-1a"] {
             let of = policies.of(id);
             assert_eq!((of.zones, of.foreign), (ZonePolicy::Separate, ForeignPolicy::Allow), "{id}");

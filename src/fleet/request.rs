@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep_until};
 use super::deadline::Deadline;
 use super::error::FleetError;
 use super::request_id::RequestId;
+use crate::cloud::ZoneName;
 use crate::group::Mutation;
 
 /// A mutation, as the keeper receives it.
@@ -19,6 +20,8 @@ use crate::group::Mutation;
 pub(super) struct Incoming {
     /// What to change.
     pub mutation: Mutation,
+    /// The zone whose node group it is for; `None` where the whole group is one.
+    pub zone: Option<ZoneName>,
     /// The time it has.
     pub deadline: Deadline,
     /// The caller.
@@ -81,13 +84,13 @@ impl SharedStage {
 }
 
 impl Incoming {
-    /// A new mutation, and the end to wait for it on.
-    pub(super) fn new(mutation: Mutation, deadline: Deadline) -> (Self, Pending) {
+    /// A new mutation of the group, or of a zone of it, and the end to wait for it on.
+    pub(super) fn new(mutation: Mutation, zone: Option<ZoneName>, deadline: Deadline) -> (Self, Pending) {
         let stage = Arc::new(SharedStage(AtomicU8::new(Stage::Waiting as u8)));
         let (reply, outcome) = oneshot::channel();
         let send_by = deadline.send_by;
         let caller = Caller { id: RequestId::current(), send_by, stage: Arc::clone(&stage), reply };
-        (Self { mutation, deadline, caller }, Pending { deadline, stage, outcome })
+        (Self { mutation, zone, deadline, caller }, Pending { deadline, stage, outcome })
     }
 }
 
@@ -162,7 +165,7 @@ mod tests {
     async fn outcome_after(handle: impl FnOnce(&Caller)) -> FleetError {
         let now = Instant::now();
         let deadline = Deadline { send_by: now + Duration::from_secs(4), respond_by: now + Duration::from_secs(5) };
-        let (incoming, mut pending) = Incoming::new(Mutation::Increase(1), deadline);
+        let (incoming, mut pending) = Incoming::new(Mutation::Increase(1), None, deadline);
         let request = incoming.caller;
         assert!(request.commit(), "in time");
         handle(&request);

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::limits::GONE_NODE_LIFE;
 use super::mailbox::Mailbox;
 use super::options::Options;
-use crate::cloud::{Family, GroupName, InstanceState, Permit, ProviderId};
+use crate::cloud::{Family, GroupName, InstanceState, Permit, ProviderId, ZoneName};
 use crate::group::{GroupStatus, ReportedInstance};
 use crate::template::NodeTemplate;
 
@@ -39,6 +39,8 @@ impl fmt::Display for GroupKey {
 pub struct GroupView {
     /// Which group.
     pub key: GroupKey,
+    /// The zone that it is, if its group is served as one node group for each.
+    pub zone: Option<ZoneName>,
     /// Its cloud's family.
     pub family: Family,
     /// The least number of nodes.
@@ -80,6 +82,13 @@ pub struct GroupView {
 pub type Unlisted = Arc<BTreeMap<ProviderId, Instant>>;
 
 impl GroupView {
+    /// The group that it is, or is a zone of.
+    pub fn whole(&self) -> GroupKey {
+        let name = self.key.name.as_str();
+        let whole = self.zone.as_ref().and_then(|zone| name.strip_suffix(&**zone)?.strip_suffix('/'));
+        GroupKey { source: Arc::clone(&self.key.source), name: GroupName::from(whole.unwrap_or(name)) }
+    }
+
     /// The instances to list to CA now. A failed one is listed at once, so that CA backs off the group.
     pub fn listed(&self, now: Instant) -> impl Iterator<Item = &ReportedInstance> {
         let is_new = move |id: &ProviderId| self.unlisted.get(id).is_some_and(|until| now < *until);
@@ -90,9 +99,10 @@ impl GroupView {
 }
 
 /// The state of a group's template.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub enum TemplateState {
     /// Being built for the first time.
+    #[default]
     Pending,
     /// Built.
     Ready(Arc<NodeTemplate>),

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::limits::{TEMPLATE_BUILDS, TEMPLATE_QUEUE, WAIT_FOR_ALL_SOURCES};
 use super::policy::LivePolicies;
 use super::snapshot::GroupKey;
-use crate::cloud::{CloudError, GroupReading, LaunchSpec, ReadOnlyCloud};
+use crate::cloud::{CloudError, GroupName, GroupReading, LaunchSpec, ReadOnlyCloud, ZoneName};
 use crate::group::READ_LIMIT;
 use crate::instance_types::Catalog;
 use crate::tasks::{TaskKind, Tasks};
@@ -21,6 +21,8 @@ use crate::template::{self, NodeTemplate, TemplateError};
 pub(super) struct TemplateJob {
     /// The group as it was read.
     pub reading: GroupReading,
+    /// The zone to describe, where each is served.
+    pub zone: Option<ZoneName>,
     /// The ID it is served under.
     pub id: Arc<str>,
     /// Where the template goes.
@@ -73,7 +75,8 @@ impl TemplateBuilder {
             let (builder, tasks) = (self.clone(), tasks.clone());
             tokio::spawn(async move {
                 builder.wait_for_figures().await;
-                let building = tasks.guard(TaskKind::SideTask, builder.build_one(&job.id, &job.reading)).await;
+                let building =
+                    tasks.guard(TaskKind::SideTask, builder.build_one(&job.id, &job.reading, job.zone.as_ref())).await;
                 let built = building.unwrap_or_else(|panic| {
                     tasks.note(TaskKind::SideTask, &format!("template of {}", job.id));
                     tracing::error!(
@@ -97,32 +100,42 @@ impl TemplateBuilder {
         let _in_time = timeout(WAIT_FOR_ALL_SOURCES, remembered.wait_for(|remembered| *remembered)).await;
     }
 
-    /// Builds the template of the group that is served under this ID, or says why it cannot be built.
-    pub async fn build_one(&self, id: &str, reading: &GroupReading) -> BuiltTemplate {
-        let building = timeout(READ_LIMIT * 2, self.try_build(id, reading)).await;
+    /// Builds the template of the group, or of a zone of it, that is served under this ID, or says why it cannot be
+    /// built.
+    pub async fn build_one(&self, id: &str, reading: &GroupReading, zone: Option<&ZoneName>) -> BuiltTemplate {
+        let building = timeout(READ_LIMIT * 2, self.try_build(id, reading, zone)).await;
         building.unwrap_or_else(|_elapsed| {
             let reason = "the cloud did not describe what the node group launches in time".to_owned();
             BuiltTemplate { template: Err(reason), retry_soon: true, is_floating: false }
         })
     }
 
-    async fn try_build(&self, id: &str, reading: &GroupReading) -> BuiltTemplate {
-        let launch = match self.cloud.launch_spec(reading).await {
+    async fn try_build(&self, id: &str, reading: &GroupReading, zone: Option<&ZoneName>) -> BuiltTemplate {
+        let mut launch = match self.cloud.launch_spec(reading).await {
             Ok(launch) => launch,
             Err(error) => {
                 let retry_soon = error.may_pass();
                 return BuiltTemplate { template: Err(error.to_string()), retry_soon, is_floating: false };
             }
         };
+        if let Some(zone) = zone {
+            launch.zones = vec![zone.to_string()];
+        }
         let looked_up = self.look_up(&launch).await;
         let retry_soon = launch.is_provisional || looked_up.is_err_and(|error| error.may_pass());
-        let template = self.describe(id, reading, &launch).map_err(|error| error.to_string());
+        let name = zone.map_or_else(|| reading.name.clone(), |zone| reading.name.in_zone(zone));
+        let template = self.describe((id, name), reading, &launch).map_err(|error| error.to_string());
         BuiltTemplate { template, retry_soon, is_floating: launch.is_floating }
     }
 
-    fn describe(&self, id: &str, reading: &GroupReading, launch: &LaunchSpec) -> Result<NodeTemplate, TemplateError> {
+    fn describe(
+        &self,
+        (id, name): (&str, GroupName),
+        reading: &GroupReading,
+        launch: &LaunchSpec,
+    ) -> Result<NodeTemplate, TemplateError> {
         let policy = self.policies.of(id);
-        let key = GroupKey { source: Arc::clone(&self.source), name: reading.name.clone() };
+        let key = GroupKey { source: Arc::clone(&self.source), name };
         let catalog = self.catalog.for_group(&key.to_string());
         let input = template::Input {
             group: id,

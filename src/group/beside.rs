@@ -64,7 +64,9 @@ impl Group {
         if self.beside.is_reading_activity {
             return;
         }
-        let missing = Some(self.state.unexplained_shortfall()).filter(|_| self.state.census().shortfall > 0);
+        // A launch in a zone returns its own reasons.
+        let is_unexplained = self.state.census().shortfall > 0 && !self.state.has_separate_zones();
+        let missing = Some(self.state.unexplained_shortfall()).filter(|_| is_unexplained);
         let undated = self.state.undated_since().map(|since| Shortfall { missing: 1, since });
         if let Some(shortfall) = missing.or(undated) {
             self.beside.is_reading_activity = true;

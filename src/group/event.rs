@@ -12,7 +12,7 @@ use super::request::{Request, RequestKey};
 use super::time::Time;
 use crate::cloud::{
     Acceptance, CloudError, Deletion, Failure, GroupReading, LaunchActivity, LaunchResult, OperationHandle, ProviderId,
-    Shortfall,
+    Shortfall, ZoneName,
 };
 
 /// Something that happened to a node group. Nothing else changes what is known about it.
@@ -129,6 +129,9 @@ pub(crate) enum Effect {
         basis: Box<GroupReading>,
         /// How many instances.
         number: u32,
+        /// The zone to launch them in, where each is served.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        zone: Option<ZoneName>,
         /// What it is sent for.
         requests: Vec<RequestKey>,
     },
@@ -172,8 +175,8 @@ pub(crate) enum Note {
     CapacityLost(OperationId, CloudError),
     /// A read shows that a capacity write without a response took effect.
     CapacityTookEffect(OperationId, u32),
-    /// A launch of this many instances is sent, or sent again.
-    Launching(OperationId, u32),
+    /// A launch of this many instances is sent, or sent again, in this zone if each is served.
+    Launching(OperationId, u32, Option<ZoneName>),
     /// The cloud was busy, or the outcome of a launch is not known: it is sent again with its token.
     LaunchUnsettled(OperationId, CloudError),
     /// The cloud refused a launch.

@@ -13,7 +13,7 @@ use super::reading::Need;
 use super::refusal::WriteError;
 use super::request::{Request, RequestKey};
 use super::state::WriteReason;
-use crate::cloud::{CloudError, Missing, Permit, Shortfall};
+use crate::cloud::{CloudError, Missing, Permit, Shortfall, ZoneName};
 
 /// Scale-ups that are carried out with one write.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -85,7 +85,7 @@ impl Group {
             Step::Sent { reinstated } => match self.capacity_outcome(job) {
                 None => Some(Growing { requests, step, is_dated }),
                 Some(CapacityOutcome::Accepted) => {
-                    self.reinstate(reinstated);
+                    self.reinstate(reinstated, None);
                     self.respond_grown(requests);
                     None
                 }
@@ -129,10 +129,9 @@ impl Group {
             self.respond_all(requests, &WriteError::OutcomeUnknown(reason.to_owned()));
             return None;
         }
-        let is_retried = self.state.observation().reading.consistency.missing == Missing::Retried;
-        let reinstated = if is_retried { delta.min(self.state.cancelled()) } else { 0 };
+        let reinstated = self.reinstatable(delta, None);
         if self.grows_by_launch() && reinstated < delta {
-            self.launch(requests, delta - reinstated, reinstated);
+            self.launch_by_zone(requests);
             return None;
         }
         if self.state.in_flight().has_unread() || self.state.in_flight().is_launching() {
@@ -142,7 +141,7 @@ impl Group {
             return Some(Growing { requests, step: Step::Read(Scope::Capacity), is_dated });
         }
         if reinstated == delta {
-            self.reinstate(reinstated);
+            self.reinstate(reinstated, None);
             self.respond_grown(requests);
             return None;
         }
@@ -166,10 +165,11 @@ impl Group {
         let (mut claimed, mut granted) = (0, Vec::new());
         for request in requests {
             let delta = request.mutation.growth();
-            match plan::increase(&self.state, delta, claimed) {
+            let zone = request.zone.as_ref();
+            match plan::increase(&self.state, delta, zone, claimed) {
                 // Instances whose deletion has an unknown outcome may live on, and would then take the group above its
                 // maximum (law 6).
-                Ok(()) if plan::increase(&self.state, delta, claimed + self.state.may_live_on()).is_err() => {
+                Ok(()) if plan::increase(&self.state, delta, zone, claimed + self.state.may_live_on()).is_err() => {
                     self.log(Note::GrowthBlockedByDeletions(delta));
                     let reason = "nodes whose deletion may have failed leave too little room below its maximum";
                     self.respond(&request, Err(WriteError::Contended(reason.to_owned())));
@@ -222,16 +222,22 @@ impl Group {
         }
     }
 
-    pub(super) fn reinstate(&mut self, number: u32) {
+    /// How many cancelled placeholders a scale-up by `delta` puts back: the cloud launches what is missing by itself.
+    pub(super) fn reinstatable(&self, delta: u32, zone: Option<&ZoneName>) -> u32 {
+        let is_retried = self.state.observation().reading.consistency.missing == Missing::Retried;
+        if is_retried { delta.min(self.state.cancelled_in(zone)) } else { 0 }
+    }
+
+    pub(super) fn reinstate(&mut self, number: u32, zone: Option<&ZoneName>) {
         if number == 0 {
             return;
         }
         let (names, reading) = (self.names.clone(), self.state.observation().reading.clone());
-        self.state.reinstate(number, self.cloud_time, &names.in_group(&reading));
+        self.state.reinstate(number, zone, self.cloud_time, &names.in_group(&reading));
         self.publish();
     }
 
-    fn respond_grown(&mut self, requests: Vec<Request>) {
+    pub(super) fn respond_grown(&mut self, requests: Vec<Request>) {
         for request in requests {
             self.respond(&request, Ok(()));
         }

@@ -4,7 +4,7 @@
 //! repeated with its token until its outcome is known, so none is done twice and none is lost. Until then, the target
 //! includes it. A caller whose time is up gets OK if anything may have been launched, and what fails is listed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::time::Duration;
 
@@ -17,13 +17,16 @@ use super::operation::OperationId;
 use super::refusal::WriteError;
 use super::request::{Mutation, Request, RequestKey, Stage};
 use super::time::Time;
-use crate::cloud::{CloudError, Failure, FailureClass, GroupReading, GrowsBy, LAUNCH_MAX, LaunchResult};
+use crate::cloud::{CloudError, Failure, FailureClass, GroupReading, GrowsBy, LAUNCH_MAX, LaunchResult, ZoneName};
 
 /// Scale-ups that are carried out with the same launches.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Launching {
     /// Those that have no response yet.
     requests: Vec<Request>,
+    /// The zone to launch in, where each is served.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    zone: Option<ZoneName>,
     /// How many instances they asked for, without those that take the place of cancelled placeholders.
     asked: u32,
     /// As many cancelled placeholders are put back into the target with the first OK.
@@ -92,21 +95,39 @@ impl Group {
         match self.state.observation().reading.consistency.grows_by {
             GrowsBy::Capacity => false,
             GrowsBy::Launch => self.launch_again_at.is_none_or(|at| at <= self.now),
-            GrowsBy::LaunchOnly => true,
+            GrowsBy::LaunchInZone => true,
         }
     }
 
     /// Whether the group can also grow by a new capacity.
     fn may_write_capacities(&self) -> bool {
-        self.state.observation().reading.consistency.grows_by != GrowsBy::LaunchOnly
+        self.state.observation().reading.consistency.grows_by != GrowsBy::LaunchInZone
     }
 
-    /// Launches as many instances for these requests, in calls of [`LAUNCH_MAX`] at most. The group was read for it.
-    pub(super) fn launch(&mut self, requests: Vec<Request>, number: u32, reinstated: u32) {
+    /// Launches what these requests ask for, in each zone that they are for. The group was read for it.
+    pub(super) fn launch_by_zone(&mut self, requests: Vec<Request>) {
         let Some(fresh) = self.fresh.take() else {
             debug_assert!(false, "a write without a fresh read (law 2)");
             return;
         };
+        let mut by_zone: BTreeMap<Option<ZoneName>, Vec<Request>> = BTreeMap::new();
+        for request in requests {
+            by_zone.entry(request.zone.clone()).or_default().push(request);
+        }
+        for (zone, requests) in by_zone {
+            self.launch(&fresh.basis, zone, requests);
+        }
+    }
+
+    /// Launches what these requests ask for, in calls of [`LAUNCH_MAX`] at most.
+    fn launch(&mut self, basis: &GroupReading, zone: Option<ZoneName>, requests: Vec<Request>) {
+        let delta: u32 = requests.iter().map(growth).sum();
+        let reinstated = self.reinstatable(delta, zone.as_ref());
+        let number = delta - reinstated;
+        if number == 0 {
+            self.reinstate(reinstated, zone.as_ref());
+            return self.respond_grown(requests);
+        }
         if let Err(error) = self.permit_write(format!("launch {number} instances")) {
             return self.respond_all(requests, &error);
         }
@@ -117,8 +138,9 @@ impl Group {
             let operation = self.next_operation();
             let (names, reading) = (self.names.clone(), self.state.observation().reading.clone());
             let moment = (self.now, self.cloud_time);
-            self.state.start_launch(operation, number, moment, &names.in_group(&reading));
-            let basis = Box::new(fresh.basis.clone());
+            let launched = (number, zone.clone());
+            self.state.start_launch(operation, launched, moment, &names.in_group(&reading));
+            let basis = Box::new(basis.clone());
             let (sent, pause) = (self.now, ATTEMPT_PAUSE_MIN);
             calls.push(LaunchCall {
                 operation,
@@ -132,18 +154,19 @@ impl Group {
             });
         }
         let (is_granted, failed, error) = (false, Vec::new(), None);
-        let launching = Launching { requests, asked: number, reinstated, calls, is_granted, failed, error };
+        let launching = Launching { requests, zone, asked: number, reinstated, calls, is_granted, failed, error };
         launching.calls.iter().for_each(|call| self.send_launch(call, &launching));
         self.launching.push(launching);
         self.publish();
     }
 
     fn send_launch(&mut self, call: &LaunchCall, launching: &Launching) {
-        self.log(Note::Launching(call.operation, call.number));
+        let zone = launching.zone.clone();
+        self.log(Note::Launching(call.operation, call.number, zone.clone()));
         // A repetition is the same launch: nobody can give it up.
         let requests = if call.may_have_begun { Vec::new() } else { launching.requests().collect() };
         let (operation, basis, number) = (call.operation, call.basis.clone(), call.number);
-        self.effects.push(Effect::Launch { operation, basis, number, requests });
+        self.effects.push(Effect::Launch { operation, basis, number, zone, requests });
     }
 
     /// The callers of these requests gave up before anything was sent for them.
@@ -273,11 +296,12 @@ impl Group {
             return self.begin_anew(launching);
         }
         if launching.is_granted {
-            self.reinstate(mem::take(&mut launching.reinstated));
+            self.reinstate(mem::take(&mut launching.reinstated), launching.zone.as_ref());
             let (names, reading) = (self.names.clone(), self.state.observation().reading.clone());
             for (number, failures) in mem::take(&mut launching.failed) {
                 let moment = (self.now, self.cloud_time);
-                self.state.list_failed(number, &failures, moment, &names.in_group(&reading));
+                let failed = (number, launching.zone.as_ref());
+                self.state.list_failed(failed, &failures, moment, &names.in_group(&reading));
             }
         }
         self.publish();
@@ -319,8 +343,7 @@ impl Group {
 
     /// The cloud does not launch instances in this group, or not for us: capacities are written for a while.
     fn withhold_launches(&mut self, error: CloudError) {
-        self.launch_again_at = Some(self.now + LAUNCH_AGAIN);
-        if !mem::replace(&mut self.is_launch_withheld, true) {
+        if self.launch_again_at.replace(self.now + LAUNCH_AGAIN).is_none() {
             self.log(Note::LaunchesWithheld(error));
         }
     }

@@ -30,6 +30,7 @@ mod refusal;
 mod removal;
 mod replace;
 mod request;
+mod served;
 mod state;
 mod status;
 mod surplus;
@@ -64,7 +65,7 @@ pub(crate) use state::GroupState;
 pub use status::{GroupStatus, ReportedInstance};
 pub(crate) use time::Time;
 
-use crate::cloud::{GroupReading, Instance, InstanceState, Permit, ProviderId, differ};
+use crate::cloud::{GroupReading, Instance, InstanceState, ProviderId, differ};
 use batch::Window;
 use beside::Beside;
 use held::Held;
@@ -140,8 +141,6 @@ pub(crate) struct Group {
     launching: Vec<Launching>,
     /// When launches are tried again that the cloud does not offer for the group.
     launch_again_at: Option<Time>,
-    /// Whether the log says that the cloud does not offer launches for the group.
-    is_launch_withheld: bool,
     /// Requests that wait, in the order of arrival.
     queue: Vec<Request>,
     /// Until when other requests may join those that wait.
@@ -210,7 +209,6 @@ impl Group {
             beside: Beside::default(),
             launching: Vec::new(),
             launch_again_at: None,
-            is_launch_withheld: false,
             queue: Vec::new(),
             window: None,
             second: Vec::new(),
@@ -289,29 +287,6 @@ impl Group {
     /// Whether a preempted deletion of this instance is to be sent again. Until then it is reported as being deleted.
     pub(crate) fn is_to_be_resent(&self, id: &ProviderId) -> bool {
         self.to_resend.contains(id)
-    }
-
-    /// Whether the group can grow, as it is served.
-    pub(crate) fn growth(&self) -> Permit {
-        match &self.blocked {
-            Some(blocked) if blocked.is_served => Permit::Withheld(blocked.reason.clone()),
-            _ => self.state.observation().reading.growth.clone(),
-        }
-    }
-
-    /// The greatest number of nodes that CA may ask for, where the target is this. Nodes that the target leaves out
-    /// take up room all the same.
-    pub(crate) fn max_for(&self, target: u32) -> u32 {
-        let reading = &self.state.observation().reading;
-        let left_out = self.state.status().target.saturating_sub(target);
-        match self.growth() {
-            Permit::Granted => match self.state.taken_by_unfilled().saturating_add(left_out) {
-                0 => reading.max,
-                taken => reading.max.saturating_sub(taken).max(target),
-            },
-            // CA chooses no group that is at its maximum, also not one that is below its minimum.
-            Permit::Withheld(_) => target,
-        }
     }
 
     /// Whether something is under way that a listing is to show soon.

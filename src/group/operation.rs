@@ -95,6 +95,11 @@ impl Operation {
         }
     }
 
+    /// Whether it deletes instances in this zone.
+    pub(crate) fn deletes_in(&self, zone: &str) -> bool {
+        self.deletes().is_some_and(|ids| ids.iter().any(|id| id.is_in(zone)))
+    }
+
     /// How many instances are still to be launched in the place of those it deletes.
     pub(crate) fn owed(&self) -> u32 {
         match &self.request {

@@ -12,13 +12,16 @@ use serde::{Deserialize, Serialize};
 
 use super::time::Time;
 
-use crate::cloud::{Failure, LaunchActivity, ProviderId};
+use crate::cloud::{Failure, LaunchActivity, ProviderId, ZoneName};
 
 /// One instance that should exist but does not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Placeholder {
     /// The ID it is listed under.
     pub id: ProviderId,
+    /// The zone that it is missing in; `None` where zones are not served.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<ZoneName>,
     /// Since when it has been missing, by the cloud's clock. Earlier failures do not explain it.
     pub since: SystemTime,
     /// Whether a write of ours asked for it. Otherwise a read showed that an instance is missing.
@@ -57,15 +60,22 @@ impl Placeholder {
     }
 }
 
-/// Drops placeholders until there are as many as the shortfall. `capacity_fell` of them are dropped because the
+/// Drops placeholders of a zone until there are as many as it lacks, the shortfall. `capacity_fell` of them are dropped because the
 /// capacity was lowered: first those that CA has cancelled. The others are dropped because their instances came up:
 /// first those that CA still wants, the oldest of them first.
-pub(crate) fn shrink(placeholders: &mut Vec<Placeholder>, shortfall: usize, capacity_fell: usize) {
-    let surplus = placeholders.iter().filter(|placeholder| placeholder.in_capacity()).count().saturating_sub(shortfall);
+pub(crate) fn shrink(
+    placeholders: &mut Vec<Placeholder>,
+    zone: Option<&ZoneName>,
+    shortfall: usize,
+    capacity_fell: usize,
+) {
+    let is_here = |placeholder: &Placeholder| placeholder.zone.as_ref() == zone;
+    let held = placeholders.iter().filter(|placeholder| is_here(placeholder) && placeholder.in_capacity()).count();
+    let surplus = held.saturating_sub(shortfall);
     let lowered = surplus.min(capacity_fell);
     for step in 0..surplus {
-        let cancelled = |placeholder: &Placeholder| placeholder.state == PlaceholderState::Cancelled;
-        let wanted = |placeholder: &Placeholder| placeholder.state == PlaceholderState::Pending;
+        let is = |state| move |placeholder: &Placeholder| is_here(placeholder) && placeholder.state == state;
+        let (cancelled, wanted) = (is(PlaceholderState::Cancelled), is(PlaceholderState::Pending));
         let victim = if step < lowered {
             placeholders.iter().rposition(cancelled).or_else(|| placeholders.iter().rposition(wanted))
         } else {

@@ -15,7 +15,7 @@ use super::status::ReportedInstance;
 use super::surplus::Surplus;
 use crate::cloud::{
     CAPACITY_MAX, Consistency, Counts, Deletions, GroupReading, GrowsBy, Instance, InstanceState, Missing, OwnLaunches,
-    Permit, ProviderId,
+    Permit, ProviderId, ZoneName,
 };
 
 /// What to write to delete some nodes.
@@ -75,8 +75,16 @@ fn unlisted_deletions(state: &GroupState) -> u32 {
 
 /// The placeholders that a decrease by `number` cancels: failed ones first, then the youngest, and never more than
 /// there are. `claimed` is what earlier calls of the same batch cancel.
-pub(crate) fn decrease(state: &GroupState, number: u32, claimed: &DeletePlan) -> BTreeSet<ProviderId> {
-    let free = |placeholder: &&Placeholder| placeholder.in_target() && !claimed.placeholders.contains(&placeholder.id);
+pub(crate) fn decrease(
+    state: &GroupState,
+    number: u32,
+    zone: Option<&ZoneName>,
+    claimed: &DeletePlan,
+) -> BTreeSet<ProviderId> {
+    let is_here = |placeholder: &Placeholder| placeholder.zone.as_ref() == zone;
+    let free = |placeholder: &&Placeholder| {
+        is_here(placeholder) && placeholder.in_target() && !claimed.placeholders.contains(&placeholder.id)
+    };
     let mut missing: Vec<_> = state.placeholders().iter().rev().filter(free).collect();
     missing.sort_by_key(|placeholder| placeholder.failure.is_none());
     let number = usize::try_from(number).unwrap_or(usize::MAX);
@@ -139,11 +147,11 @@ pub(crate) enum Replacing {
     ByRaising,
 }
 
-/// How a deleted instance of this group is replaced, if it can be. A cloud replaces one of a zone in any zone of the
-/// group.
+/// How a deleted instance of this group is replaced, if it can be. Where each zone is served, the cloud would replace it
+/// in any of them.
 pub(crate) fn replacing(reading: &GroupReading) -> Option<Replacing> {
     let Consistency { deletions, missing, grows_by, .. } = reading.consistency;
-    if reading.growth != Permit::Granted || grows_by == GrowsBy::LaunchOnly {
+    if reading.growth != Permit::Granted || grows_by == GrowsBy::LaunchInZone {
         return None;
     }
     match (deletions, missing) {
@@ -156,7 +164,7 @@ pub(crate) fn replacing(reading: &GroupReading) -> Option<Replacing> {
 /// By how much the capacity is to be raised before instances are deleted that others replace; 0 if the maximum leaves
 /// no room for that: then it is raised after the deletion.
 pub(crate) fn raised_first(state: &GroupState, replaced: u32) -> Result<u32, Refusal> {
-    match increase(state, replaced, 0) {
+    match increase(state, replaced, None, 0) {
         Ok(()) => Ok(replaced),
         Err(Refusal::AboveMax { .. }) => Ok(0),
         Err(refusal) => Err(refusal),
@@ -166,7 +174,7 @@ pub(crate) fn raised_first(state: &GroupState, replaced: u32) -> Result<u32, Ref
 /// Whether as many instances may be launched as are owed. The target includes them.
 pub(crate) fn permits_owed(state: &GroupState) -> Result<(), Refusal> {
     let reading = &state.observation().reading;
-    permits_growth(reading)?;
+    permits_growth(reading, None)?;
     let (target, delta, max) = (state.status().target, state.in_flight().owed_now(), reading.max);
     if target > max { Err(Refusal::AboveMax { delta, target: target.saturating_sub(delta), max }) } else { Ok(()) }
 }
@@ -196,8 +204,7 @@ pub(crate) fn pending(state: &GroupState, to_resubmit: &BTreeSet<ProviderId>) ->
 /// Whether these can be deleted again without going below the minimum: other instances may have left in the meantime
 /// (law 6).
 pub(crate) fn permits_again(state: &GroupState, to_resubmit: &BTreeSet<ProviderId>) -> Result<(), Refusal> {
-    let status = state.status();
-    let room = room_above_min(state, &status.instances, status.target, &DeletePlan::default());
+    let (status, room) = (state.status(), room_to_shrink(state));
     let is_healthy = |id: &&ProviderId| {
         let reported = status.instances.iter().find(|reported| reported.id == **id);
         reported.is_some_and(|reported| reported.failure.is_none()) && !is_uncounted(state, id)
@@ -205,6 +212,12 @@ pub(crate) fn permits_again(state: &GroupState, to_resubmit: &BTreeSet<ProviderI
     let asked = count(pending(state, to_resubmit).instances.iter().filter(is_healthy).count());
     let min = state.observation().reading.min;
     if asked > room { Err(Refusal::BelowMin { asked, room, min }) } else { Ok(()) }
+}
+
+/// How many healthy nodes the group may lose before it is below its minimum.
+pub(crate) fn room_to_shrink(state: &GroupState) -> u32 {
+    let status = state.status();
+    room_above_min(state, &status.instances, status.target, &DeletePlan::default())
 }
 
 /// How many healthy nodes may be deleted before the group is below its minimum. Nodes that failed to be created are
@@ -269,18 +282,19 @@ impl DeletePlan {
     }
 }
 
-fn permits_growth(reading: &GroupReading) -> Result<(), Refusal> {
-    match &reading.growth {
+fn permits_growth(reading: &GroupReading, zone: Option<&ZoneName>) -> Result<(), Refusal> {
+    match zone.map_or_else(|| reading.growth.clone(), |zone| reading.growth_in(zone)) {
         Permit::Granted => Ok(()),
-        Permit::Withheld(reason) => Err(Refusal::GrowthWithheld { reason: reason.clone() }),
+        Permit::Withheld(reason) => Err(Refusal::GrowthWithheld { reason }),
     }
 }
 
-/// Decides one IncreaseSize call. `claimed` is what earlier calls of the same batch add.
-pub(crate) fn increase(state: &GroupState, delta: u32, claimed: u32) -> Result<(), Refusal> {
+/// Decides one IncreaseSize call, for the group or one of its zones. `claimed` is what earlier calls of the same batch
+/// add.
+pub(crate) fn increase(state: &GroupState, delta: u32, zone: Option<&ZoneName>, claimed: u32) -> Result<(), Refusal> {
     let reading = &state.observation().reading;
-    permits_growth(reading)?;
-    let target = state.status().target.saturating_add(claimed);
+    permits_growth(reading, zone)?;
+    let target = state.taken().saturating_add(claimed);
     let max = reading.max.min(CAPACITY_MAX);
     if target.saturating_add(delta) > max {
         return Err(Refusal::AboveMax { delta, target, max });

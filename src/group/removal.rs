@@ -121,7 +121,7 @@ impl Group {
                 Ok(plan)
             }
             Mutation::Decrease(number) => {
-                let placeholders = plan::decrease(&self.state, *number, claimed);
+                let placeholders = plan::decrease(&self.state, *number, request.zone.as_ref(), claimed);
                 Ok(DeletePlan { placeholders, ..DeletePlan::default() })
             }
             Mutation::Increase(_) => Ok(DeletePlan::default()),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::limits::RESPOND_EARLY;
 use super::refusal::Refusal;
 use super::time::Time;
-use crate::cloud::{Identity, ProviderId};
+use crate::cloud::{Identity, ProviderId, ZoneName};
 
 /// A node that CA named.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,6 +78,9 @@ pub(crate) struct Request {
     pub key: RequestKey,
     /// What to change.
     pub mutation: Mutation,
+    /// The zone whose node group it is for; `None` where the whole group is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<ZoneName>,
     /// The last moment at which a write may still be sent for it.
     pub send_by: Time,
     /// Whether the cloud did not respond lately. Then the attempts end early, unless it responds.
@@ -112,7 +115,16 @@ pub(super) enum Stage {
 impl Request {
     /// A request that has just arrived.
     pub(crate) fn new(key: RequestKey, mutation: Mutation, send_by: Time) -> Self {
-        Self { key, mutation, send_by, is_cloud_lost: false, foreign: None, group: None, stage: Stage::Waiting }
+        Self {
+            key,
+            mutation,
+            zone: None,
+            send_by,
+            is_cloud_lost: false,
+            foreign: None,
+            group: None,
+            stage: Stage::Waiting,
+        }
     }
 
     /// Until when it may be attempted. The response comes a moment before the caller's time is up, so that the caller

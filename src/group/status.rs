@@ -7,7 +7,7 @@ use super::census::Census;
 use super::in_flight::InFlight;
 use super::observation::{Observation, count};
 use super::placeholder::Placeholder;
-use crate::cloud::{Failure, InstanceState, ProviderId};
+use crate::cloud::{Counts, Failure, Instance, InstanceState, ProviderId};
 
 /// Target size and instances.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,24 +45,8 @@ pub(crate) fn status(
     placeholders: &[Placeholder],
 ) -> GroupStatus {
     let mut instances: Vec<ReportedInstance> = Vec::with_capacity(observation.instances.len() + placeholders.len());
-    for instance in &observation.instances {
-        let (state, failure) = if in_flight.is_leaving(instance) {
-            (InstanceState::Deleting, None)
-        } else if instance.failure.is_some() {
-            (InstanceState::Creating, instance.failure.clone())
-        } else {
-            (instance.state, None)
-        };
-        instances.push(ReportedInstance { id: instance.id.clone(), state, failure, exists: true });
-    }
-    for placeholder in placeholders.iter().filter(|placeholder| placeholder.in_target()) {
-        instances.push(ReportedInstance {
-            id: placeholder.id.clone(),
-            state: InstanceState::Creating,
-            failure: placeholder.failure.clone(),
-            exists: false,
-        });
-    }
+    instances.extend(observation.instances.iter().map(|instance| reported(instance, in_flight)));
+    instances.extend(placeholders.iter().filter(|placeholder| placeholder.in_target()).map(reported_missing));
     // Never more than the shortfall, which a deletion that was just accepted may have made smaller.
     let cancelled =
         count(placeholders.iter().filter(|placeholder| !placeholder.in_target()).count()).min(census.shortfall);
@@ -73,6 +57,49 @@ pub(crate) fn status(
         live: census.live,
         unfilled: if observation.reading.consistency.may_lower() { 0 } else { cancelled },
         instances,
+    }
+}
+
+/// Derives the status to report of one zone: its instances that live, and those that launches in it will end in or
+/// failed to make. What the group lacks otherwise belongs to no zone.
+pub(crate) fn status_of_zone(
+    zone: &str,
+    observation: &Observation,
+    in_flight: &InFlight,
+    placeholders: &[Placeholder],
+) -> GroupStatus {
+    let here = || observation.instances.iter().filter(|instance| instance.id.is_in(zone));
+    let missing = || placeholders.iter().filter(|placeholder| placeholder.zone.as_deref() == Some(zone));
+    let live = count(here().filter(|one| one.counts != Counts::No && !in_flight.is_leaving(one)).count());
+    let in_target = || missing().filter(|placeholder| placeholder.in_target());
+    let mut instances: Vec<ReportedInstance> = here().map(|instance| reported(instance, in_flight)).collect();
+    instances.extend(in_target().map(reported_missing));
+    GroupStatus {
+        target: live.saturating_add(count(in_target().count())),
+        capacity: live.saturating_add(count(missing().filter(|placeholder| placeholder.in_capacity()).count())),
+        live,
+        unfilled: 0,
+        instances,
+    }
+}
+
+fn reported(instance: &Instance, in_flight: &InFlight) -> ReportedInstance {
+    let (state, failure) = if in_flight.is_leaving(instance) {
+        (InstanceState::Deleting, None)
+    } else if instance.failure.is_some() {
+        (InstanceState::Creating, instance.failure.clone())
+    } else {
+        (instance.state, None)
+    };
+    ReportedInstance { id: instance.id.clone(), state, failure, exists: true }
+}
+
+fn reported_missing(placeholder: &Placeholder) -> ReportedInstance {
+    ReportedInstance {
+        id: placeholder.id.clone(),
+        state: InstanceState::Creating,
+        failure: placeholder.failure.clone(),
+        exists: false,
     }
 }
 

@@ -73,7 +73,7 @@ impl Judge {
         let (mut asked, mut found) = (0, Vec::new());
         for (key, view) in views.into_iter().filter(|(key, _)| comparable.contains(&key.source)) {
             let running = running(view);
-            let whole = self.whole(key);
+            let whole = view.whole();
             let Some(known) = self.groups.get_mut(key) else { continue };
             if ours.contains(&whole) {
                 *known = Known::Ours;
@@ -84,7 +84,7 @@ impl Judge {
             if old.is_empty() && !inherited.is_empty() && asked < ASKED_MAX {
                 asked += 1;
                 if let Some(cloud) = self.clouds.get(&key.source) {
-                    *old = old_instances(cloud, key, inherited).await;
+                    *old = old_instances(cloud, &whole, inherited).await;
                 }
                 if !old.is_empty() {
                     found.push((key, old.len()));
@@ -113,13 +113,7 @@ impl Judge {
         let is_ours = |(key, view): &(&&GroupKey, &&GroupView)| {
             matches!(self.groups.get(**key), Some(Known::Ours)) || running(view).iter().any(|id| nodes.contains(*id))
         };
-        views.iter().filter(is_ours).map(|(key, _)| self.whole(key)).collect()
-    }
-
-    /// The group that a node group is part of.
-    fn whole(&self, key: &GroupKey) -> GroupKey {
-        let name = self.clouds.get(&key.source).map_or_else(|| key.name.clone(), |cloud| cloud.group_of(&key.name));
-        GroupKey { source: Arc::clone(&key.source), name }
+        views.iter().filter(is_ours).map(|(_, view)| view.whole()).collect()
     }
 
     /// The sources whose IDs have the form of some of these nodes' IDs. Nothing follows about a source from another

@@ -21,7 +21,7 @@ pub use underway::UnfinishedOperation;
 
 use super::clock::Clock;
 use super::snapshot::GroupView;
-use crate::group::InFlight;
+use crate::group::{InFlight, Operation};
 
 /// The number of decisions kept: what one screen shows.
 const DECISIONS: usize = 20;
@@ -140,12 +140,15 @@ impl Journal {
             self.notify("LaunchFailed", || format!("node group {group}: {}: {}", failure.code, failure.message));
         }
         let mut underway = lock(&self.underway);
-        let is_idle = in_flight.operations().is_empty();
+        // A deletion is shown with the zones of its instances. Nothing else is about one zone.
+        let is_here = |operation: &&Operation| now.zone.as_ref().is_none_or(|zone| operation.deletes_in(zone));
+        let operations: Vec<&Operation> = in_flight.operations().iter().filter(is_here).collect();
+        let is_idle = operations.is_empty();
         if is_idle && !underway.contains_key(group) {
             return;
         }
         let entry = underway.entry(group.to_owned()).or_default();
-        for finished in entry.update(in_flight, &now.status, clock) {
+        for finished in entry.update(&operations, &now.status, clock) {
             match finished.took {
                 Some(took) => self.counts.finished(finished.kind, took),
                 None => {

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::RequestKind;
 use crate::cloud::{InstanceState, ProviderId};
 use crate::fleet::clock::Clock;
-use crate::group::{GroupStatus, InFlight, OPERATION_LIFE, Operation, OperationRequest, Phase};
+use crate::group::{GroupStatus, OPERATION_LIFE, Operation, OperationRequest, Phase};
 
 /// An operation that the cloud has not finished.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,8 +55,7 @@ impl Underway {
     }
 
     /// Adds new operations, and returns those that have ended.
-    pub(super) fn update(&mut self, in_flight: &InFlight, status: &GroupStatus, clock: Clock) -> Vec<Finished> {
-        let operations = in_flight.operations();
+    pub(super) fn update(&mut self, operations: &[&Operation], status: &GroupStatus, clock: Clock) -> Vec<Finished> {
         for operation in operations.iter().filter(|operation| !matches!(operation.phase, Phase::Succeeded(_))) {
             let is_polled = matches!(operation.phase, Phase::Running(_));
             let entry = self.0.entry(operation.id.0).or_insert_with(|| entry_of(operation, clock));

@@ -12,10 +12,7 @@ impl Keeper {
         match &note {
             Note::RaisedBack(to) => self.record_undo(*to, "ok"),
             Note::NotRaisedBack(to, _) => self.record_undo(*to, "failed"),
-            Note::Recreated => {
-                (self.template_request, self.template_fingerprint) = (None, None);
-                self.side.await_no_template();
-            }
+            Note::Recreated => self.await_no_template(),
             _ => {}
         }
         write(&self.group_id(), &self.key.source, &note);
@@ -52,8 +49,8 @@ pub(in crate::fleet) fn write(group: &str, source: &str, note: &Note) {
         Note::CapacityTookEffect(operation, to) => {
             tracing::info!(%group, %operation, to, "the capacity write took effect");
         }
-        Note::Launching(operation, number) => {
-            tracing::info!(%group, %operation, number, "launching instances in the node group");
+        Note::Launching(operation, number, zone) => {
+            tracing::info!(%group, zone = zone.as_deref(), %operation, number, "launching instances in the node group");
         }
         Note::LaunchUnsettled(operation, error) => {
             tracing::warn!(%group, %operation, %error, "a launch was not accepted, or its response was lost; it is \

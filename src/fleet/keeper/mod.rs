@@ -28,8 +28,8 @@ use super::options::Options;
 use super::policy::ForeignPolicy;
 use super::recording::Recorder;
 use super::request::{Caller, Incoming};
-use super::snapshot::{GroupKey, TemplateState};
-use crate::cloud::{CloudError, GroupHints, GroupReading, LaunchRequest};
+use super::snapshot::GroupKey;
+use crate::cloud::{CloudError, GroupHints, GroupReading, LaunchRequest, ZoneName};
 use crate::group::{
     Effect, Event, Foreign, Group, ListingKey, Mutation, NamedNode, NodeKind, Observation, ReadResult, Request,
     RequestKey, Scope,
@@ -40,7 +40,7 @@ pub(super) use log::write as write_note;
 use reader::GroupReader;
 use side::{Finding, Polled, SideTasks};
 use starting::StartingKeeper;
-use templates::TemplateRequest;
+use templates::Template;
 
 /// A cloud call that a write waits for.
 type Call = Pin<Box<dyn Future<Output = Event> + Send>>;
@@ -67,10 +67,10 @@ pub(super) struct Keeper {
     tokens: String,
     /// What the group's tags set, read once for each time they change.
     tagged: Option<(Arc<GroupHints>, Options)>,
-    template: TemplateState,
-    template_request: Option<TemplateRequest>,
-    /// The launch fingerprint of the group when the served template was requested.
-    template_fingerprint: Option<u64>,
+    /// The templates of the group, or of its zones.
+    templates: BTreeMap<Option<ZoneName>, Template>,
+    /// The zones that were published last; `None` for the whole group.
+    published: BTreeSet<Option<ZoneName>>,
 }
 
 /// Starts the keeper of a group, which lives as long as the returned sender, or until the group is gone.
@@ -121,9 +121,8 @@ impl Keeper {
             last_key: 0,
             tokens: format!("headcount-{:016x}", fastrand::u64(..)),
             tagged: None,
-            template: TemplateState::Pending,
-            template_request: None,
-            template_fingerprint: None,
+            templates: BTreeMap::new(),
+            published: BTreeSet::new(),
         }
     }
 
@@ -185,14 +184,15 @@ impl Keeper {
     }
 
     fn accept(&mut self, incoming: Incoming) -> Request {
-        let Incoming { mutation, deadline, caller } = incoming;
+        let Incoming { mutation, zone, deadline, caller } = incoming;
         let mutation = self.with_known_nodes(mutation);
         let key = RequestKey(self.next_key());
-        let foreign = self.foreign(&mutation);
+        let foreign = self.foreign(zone.as_ref(), &mutation);
         self.callers.insert(key, caller);
         let mut request = Request::new(key, mutation, self.context.clock.time(deadline.send_by));
         request.is_cloud_lost = self.context.reach.is_lost();
         request.foreign = foreign;
+        request.zone = zone;
         request
     }
 
@@ -212,12 +212,12 @@ impl Keeper {
     }
 
     /// The named instances that seem to be another cluster's.
-    fn foreign(&self, mutation: &Mutation) -> Option<Foreign> {
+    fn foreign(&self, zone: Option<&ZoneName>, mutation: &Mutation) -> Option<Foreign> {
         if self.context.policies.of(&self.group_id()).foreign == ForeignPolicy::Allow {
             return None;
         }
         let clusters = &self.group.state().observation().reading.hints.clusters;
-        self.context.cluster.load(Instant::now())?.foreign(&self.key, clusters, mutation.named())
+        self.context.cluster.load(Instant::now())?.foreign(&self.key_of(zone), clusters, mutation.named())
     }
 
     fn next_key(&mut self) -> u64 {
@@ -235,10 +235,7 @@ impl Keeper {
     fn found(&mut self, finding: Finding) {
         match finding {
             Finding::Event(event) => self.happen(*event),
-            // The builder works on several at a time, and one of earlier settings may end later.
-            Finding::Template(id, _) if !self.side.awaits(id) => {}
-            Finding::Template(_, Some(built)) => self.adopt_template(*built),
-            Finding::Template(_, None) => self.template_was_lost(),
+            Finding::Template(id, built) => self.template_built(id, built.map(|built| *built)),
             Finding::Nothing => {}
         }
     }
@@ -290,10 +287,10 @@ impl Keeper {
                     events.push_back(Event::CapacityWritten(Err(self.given_up("set_capacity"))));
                 }
             }
-            Effect::Launch { operation, basis, number, requests } => {
+            Effect::Launch { operation, basis, number, zone, requests } => {
                 if self.commit(&requests, events) {
                     let token = format!("{}-{operation}", self.tokens);
-                    let launch = LaunchRequest { number, token, zone: None };
+                    let launch = LaunchRequest { number, token, zone: zone.map(|zone| zone.to_string()) };
                     self.side.launch(&self.context, &self.reader, (operation, basis, launch));
                 } else {
                     events.push_back(Event::Launched(operation, Err(self.given_up("launch"))));
@@ -335,10 +332,7 @@ impl Keeper {
             }
             Effect::Adopted(listing) => drop(self.listings.remove(&listing)),
             Effect::Publish => self.publish_observed(),
-            Effect::Retire => {
-                self.context.journal.retire(&self.group_id());
-                self.context.store.retire(&self.key);
-            }
+            Effect::Retire => self.retire_published(&BTreeSet::new()),
             Effect::Log(note) => self.log(note),
         }
     }
@@ -404,9 +398,26 @@ impl Keeper {
         }
     }
 
-    /// The ID that the group is served under.
+    /// The node groups that the group is served as: one for each zone, or itself.
+    fn served(&self) -> BTreeSet<Option<ZoneName>> {
+        let zones: BTreeSet<_> = self.group.zones().into_iter().map(Some).collect();
+        if zones.is_empty() { BTreeSet::from([None]) } else { zones }
+    }
+
+    /// The key of the group, or of a zone of it.
+    fn key_of(&self, zone: Option<&ZoneName>) -> GroupKey {
+        let name = zone.map_or_else(|| self.key.name.clone(), |zone| self.key.name.in_zone(zone));
+        GroupKey { source: Arc::clone(&self.key.source), name }
+    }
+
+    /// The ID that the group, or a zone of it, is served under.
+    fn served_id(&self, zone: Option<&ZoneName>) -> Arc<str> {
+        self.context.store.served_id(&self.key_of(zone))
+    }
+
+    /// The ID of the group as a whole.
     fn group_id(&self) -> Arc<str> {
-        self.context.store.served_id(&self.key)
+        self.served_id(None)
     }
 }
 

@@ -1,9 +1,10 @@
 //! Publishing what a group looks like: the view that reads are served from, after each observation and each write.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Keeper;
-use crate::cloud::FailureClass;
+use crate::cloud::{FailureClass, ZoneName};
 use crate::fleet::options::Options;
 use crate::fleet::snapshot::{GroupView, Unlisted};
 
@@ -15,37 +16,58 @@ impl Keeper {
             let options = Options::from_tags(&self.group_id(), &reading.hints.options);
             self.tagged = Some((Arc::clone(&reading.hints), options));
         }
-        self.request_template(&reading);
+        self.request_templates(&reading);
         self.publish();
     }
 
-    /// Publishes the group, unless it is gone: its view was removed, and nothing would remove another one.
-    pub(super) fn publish(&self) {
+    /// Publishes the group, or each zone of it that is served, unless it is gone: its view was removed, and nothing
+    /// would remove another one.
+    pub(super) fn publish(&mut self) {
         if self.group.is_gone() {
             return;
         }
+        let served = self.served();
+        self.retire_published(&served);
+        for (number, zone) in served.iter().enumerate() {
+            self.publish_one(zone.as_ref(), number == 0);
+        }
+        self.published = served;
+    }
+
+    /// Takes out what was published and is not served any more.
+    pub(super) fn retire_published(&self, served: &BTreeSet<Option<ZoneName>>) {
+        for zone in self.published.difference(served) {
+            self.context.journal.retire(&self.served_id(zone.as_ref()));
+            self.context.store.retire(&self.key_of(zone.as_ref()));
+        }
+    }
+
+    fn publish_one(&self, zone: Option<&ZoneName>, is_first: bool) {
         let (state, nodes) = (self.group.state(), self.context.store.cluster_nodes());
-        let status = state.status_in(&nodes).with_deleting(|id| self.group.is_to_be_resent(id));
+        let status = state.status_in(zone, &nodes).with_deleting(|id| self.group.is_to_be_resent(id));
         let reading = &state.observation().reading;
-        let policy = self.context.policies.of(&self.group_id());
+        let (key, id) = (self.key_of(zone), self.served_id(zone));
+        let policy = self.context.policies.of(&id);
         let tagged = self.tagged.as_ref().map(|(_, options)| *options).unwrap_or_default();
         let view = GroupView {
-            key: self.key.clone(),
+            zone: zone.cloned(),
             family: self.context.cloud.family(),
-            min: reading.min,
-            max: self.group.max_for(status.target),
+            min: self.group.min_for(zone, &status),
+            max: self.group.max_for(zone, status.target),
             status: Arc::new(status),
-            retained: reading.retained,
-            template: self.template.clone(),
+            // The listing does not say where they are. They are counted once.
+            retained: if is_first { reading.retained } else { 0 },
+            template: self.templates.get(&zone.cloned()).map(|template| template.state.clone()).unwrap_or_default(),
             options: tagged.merge(&policy.options),
             observed: self.context.clock.instant(state.observation().begun),
-            growth: self.group.growth(),
+            growth: self.group.growth(zone),
             removal: reading.removal.clone(),
             doubt: self.group.doubt().map(|why| why.to_string().into()),
             mailbox: self.mailbox.clone(),
             unlisted: Unlisted::default(),
+            key,
         };
-        let before = self.context.store.view(&self.key);
+        let before = self.context.store.view(&view.key);
         let lacked = |view: &GroupView| {
             let failures = view.status.instances.iter().filter_map(|one| one.failure.as_ref());
             failures.filter(|failure| failure.class == FailureClass::OutOfResources).count()
@@ -53,7 +75,6 @@ impl Keeper {
         if lacked(&view) > before.as_deref().map_or(0, lacked) {
             self.context.quotas.ask();
         }
-        let id = self.group_id();
         self.context.journal.published(&id, before.as_deref(), &view, (state.in_flight(), self.context.clock));
         if before.is_none_or(|before| before.status != view.status) || self.group.is_restless() {
             self.context.pulse.note_activity();

@@ -163,22 +163,13 @@ impl SideTasks {
         });
     }
 
-    /// Waits for a template, and for no earlier one.
-    pub(super) fn await_template(&mut self, built: tokio::sync::oneshot::Receiver<BuiltTemplate>) {
-        let id = self.await_no_template();
+    /// Waits for a template.
+    pub(super) fn await_template(&mut self, built: tokio::sync::oneshot::Receiver<BuiltTemplate>) -> TemplateId {
+        self.template.0 += 1;
+        let id = self.template;
         let built = async move { Finding::Template(id, built.await.ok().map(Box::new)) };
         self.spawn(TEMPLATE, Finding::Template(id, None), built);
-    }
-
-    /// Waits for no template that was requested so far.
-    pub(super) fn await_no_template(&mut self) -> TemplateId {
-        self.template.0 += 1;
-        self.template
-    }
-
-    /// Whether this template is awaited.
-    pub(super) fn awaits(&self, template: TemplateId) -> bool {
-        self.template == template
+        id
     }
 
     /// Whether there is anything to wait for.

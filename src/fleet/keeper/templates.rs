@@ -6,7 +6,8 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::Keeper;
-use crate::cloud::GroupReading;
+use super::side::TemplateId;
+use crate::cloud::{GroupReading, ZoneName};
 use crate::fleet::limits::{FLOATING_TEMPLATE_LIFE, TEMPLATE_LIFE, TEMPLATE_RETRY, TEMPLATE_RETRY_SOON};
 use crate::fleet::snapshot::TemplateState;
 use crate::fleet::template_builder::{BuiltTemplate, TemplateJob};
@@ -14,8 +15,19 @@ use crate::instance_types::LearnedView;
 use crate::template::NodeTemplate;
 use crate::template::spread;
 
+/// The template of a node group.
+#[derive(Default)]
+pub(super) struct Template {
+    /// As it is served.
+    pub(super) state: TemplateState,
+    request: Option<TemplateRequest>,
+    /// The launch fingerprint of the group when the served one was requested.
+    fingerprint: Option<u64>,
+}
+
 /// What the template was last requested from, and when.
-pub(super) struct TemplateRequest {
+struct TemplateRequest {
+    id: TemplateId,
     launch_fingerprint: u64,
     /// The revision of the configuration.
     revision: u64,
@@ -30,11 +42,19 @@ pub(super) struct TemplateRequest {
 }
 
 impl Keeper {
-    pub(super) fn request_template(&mut self, reading: &GroupReading) {
-        let learned = self.context.catalog.learned(&self.key.to_string());
+    /// Requests the template of the group, or of each zone that is served, where it is due.
+    pub(super) fn request_templates(&mut self, reading: &GroupReading) {
+        for zone in self.served() {
+            self.request_template(zone, reading);
+        }
+    }
+
+    fn request_template(&mut self, zone: Option<ZoneName>, reading: &GroupReading) {
+        let learned = self.context.catalog.learned(&self.key_of(zone.as_ref()).to_string());
         let revision = self.context.policies.revision();
-        let due = self.template_request.as_ref().is_none_or(|last| {
-            let life = match (&self.template, last.retry_soon) {
+        let template = self.templates.entry(zone.clone()).or_default();
+        let due = template.request.as_ref().is_none_or(|last| {
+            let life = match (&template.state, last.retry_soon) {
                 (TemplateState::Ready(_), false) if last.is_floating => FLOATING_TEMPLATE_LIFE,
                 (TemplateState::Ready(_), false) if !last.has_failed => TEMPLATE_LIFE,
                 (TemplateState::Ready(_), _) | (_, false) => TEMPLATE_RETRY,
@@ -48,14 +68,17 @@ impl Keeper {
         if !due {
             return;
         }
+        let is_floating = template.request.as_ref().is_some_and(|last| last.is_floating);
         let (reply, built) = oneshot::channel();
-        let job = TemplateJob { reading: reading.clone(), id: self.group_id(), reply };
+        let id = self.served_id(zone.as_ref());
+        let job = TemplateJob { reading: reading.clone(), zone: zone.clone(), id, reply };
         if self.context.templates.try_send(job).is_ok() {
             let launch_fingerprint = reading.launch_fingerprint;
-            let is_floating = self.template_request.as_ref().is_some_and(|last| last.is_floating);
             let at = Instant::now();
             let (has_failed, retry_soon) = (false, false);
-            self.template_request = Some(TemplateRequest {
+            let id = self.side.await_template(built);
+            self.templates.entry(zone).or_default().request = Some(TemplateRequest {
+                id,
                 launch_fingerprint,
                 revision,
                 learned,
@@ -64,55 +87,73 @@ impl Keeper {
                 retry_soon,
                 is_floating,
             });
-            self.side.await_template(built);
         }
     }
 
-    /// The builder gave up the request: the next observation makes it again.
-    pub(super) fn template_was_lost(&mut self) {
-        self.template_request = None;
+    /// Nothing that was requested so far is adopted: the group is another one.
+    pub(super) fn await_no_template(&mut self) {
+        for template in self.templates.values_mut() {
+            (template.request, template.fingerprint) = (None, None);
+        }
     }
 
-    pub(super) fn adopt_template(&mut self, built: BuiltTemplate) {
-        let launch_fingerprint = self.template_request.as_ref().map(|last| last.launch_fingerprint);
-        if let Some(last) = &mut self.template_request {
+    /// A template was built. The builder works on several at a time, and one of earlier settings may end later.
+    /// `None` where the builder gave up the request: the next observation makes it again.
+    pub(super) fn template_built(&mut self, id: TemplateId, built: Option<BuiltTemplate>) {
+        let is_awaited = |template: &Template| template.request.as_ref().is_some_and(|request| request.id == id);
+        let Some(zone) = self.templates.iter().find(|(_, one)| is_awaited(one)).map(|(zone, _)| zone.clone()) else {
+            return;
+        };
+        let template = self.templates.remove(&zone).unwrap_or_default();
+        let Some(built) = built else {
+            self.templates.insert(zone, Template { request: None, ..template });
+            return;
+        };
+        let template = self.adopt_template(zone.as_ref(), template, built);
+        self.templates.insert(zone, template);
+        self.publish();
+    }
+
+    fn adopt_template(&self, zone: Option<&ZoneName>, mut template: Template, built: BuiltTemplate) -> Template {
+        let launch_fingerprint = template.request.as_ref().map(|last| last.launch_fingerprint);
+        if let Some(last) = &mut template.request {
             last.has_failed = built.template.is_err();
             last.retry_soon = built.retry_soon;
             last.is_floating = built.is_floating || (last.is_floating && last.has_failed);
         }
-        self.template = match built.template {
-            Ok(template) => {
-                self.warn_of_spread(&template);
-                self.template_fingerprint = launch_fingerprint;
-                TemplateState::Ready(Arc::new(template))
+        let (group, source) = (self.served_id(zone), &self.key.source);
+        match built.template {
+            Ok(built) => {
+                if let Some(problem) = template.new_spread(&built) {
+                    tracing::warn!(%group, %source, %problem, "node group mixes instance types of very different sizes");
+                }
+                template.fingerprint = launch_fingerprint;
+                template.state = TemplateState::Ready(Arc::new(built));
             }
             Err(reason) => {
                 // A problem that lasts shows again with every refresh.
-                if !matches!(&self.template, TemplateState::Unavailable(known) if **known == *reason) {
-                    tracing::warn!(group = %self.group_id(), source = %self.key.source, %reason, "the node template \
-                        cannot be built");
+                if !matches!(&template.state, TemplateState::Unavailable(known) if **known == *reason) {
+                    tracing::warn!(%group, %source, %reason, "the node template cannot be built");
                 }
                 // The last good one still describes the nodes better than none would, unless the group launches
                 // something else now: nodes that are smaller than their template make CA add nodes endlessly.
-                let is_of_these_settings = built.retry_soon || self.template_fingerprint == launch_fingerprint;
-                if matches!(self.template, TemplateState::Ready(_)) && is_of_these_settings {
-                    return;
+                let is_of_these_settings = built.retry_soon || template.fingerprint == launch_fingerprint;
+                if !matches!(template.state, TemplateState::Ready(_)) || !is_of_these_settings {
+                    template.state = TemplateState::Unavailable(reason.into());
                 }
-                TemplateState::Unavailable(reason.into())
             }
-        };
-        self.publish();
+        }
+        template
     }
+}
 
-    /// Warns of instance types of very different sizes, once until the problem changes.
-    fn warn_of_spread(&self, template: &NodeTemplate) {
-        let before = match &self.template {
+impl Template {
+    /// What is wrong with instance types of very different sizes, if that is new.
+    fn new_spread(&self, built: &NodeTemplate) -> Option<String> {
+        let before = match &self.state {
             TemplateState::Ready(template) => spread::warning(&template.spreads),
             _ => None,
         };
-        if let Some(problem) = spread::warning(&template.spreads).filter(|problem| before.as_ref() != Some(problem)) {
-            tracing::warn!(group = %self.group_id(), source = %self.key.source, %problem, "node group mixes instance \
-                types of very different sizes");
-        }
+        spread::warning(&built.spreads).filter(|problem| before.as_ref() != Some(problem))
     }
 }

@@ -117,8 +117,11 @@ fn decision(group: &str, effect: &Effect, is_undo: bool) -> Option<Rule> {
             };
             (format!("set the capacity from {} to {to}", basis.desired), rule)
         }
-        Effect::Launch { operation, number, .. } => (
-            format!("launch {number} ({operation})"),
+        Effect::Launch { operation, number, zone, .. } => (
+            match zone {
+                Some(zone) => format!("launch {number} in {zone} ({operation})"),
+                None => format!("launch {number} ({operation})"),
+            },
             "law 7: a launch has a token, and the same token launches nothing twice",
         ),
         Effect::Delete { ids, requests, .. } => {

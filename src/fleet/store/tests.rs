@@ -26,6 +26,7 @@ fn view(name: &str, ids: &[&str]) -> GroupView {
     let instances: Vec<_> = ids.iter().map(|id| reported(id)).collect();
     let count = u32::try_from(ids.len()).expect("a small number");
     GroupView {
+        zone: None,
         key: key(name),
         family: Family::Aws,
         min: 0,

@@ -3,12 +3,12 @@
 //! A launch raises the capacity before its response or after it, and an observation may lag behind both. What it does
 //! not show is added to it: never what it shows already, be it by the capacity or by the instances.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use super::InFlight;
-use crate::cloud::{Counts, GroupReading, Instance, InstanceState, ProviderId};
+use crate::cloud::{Counts, GroupReading, Instance, InstanceState, ProviderId, ZoneName};
 use crate::group::Time;
 use crate::group::limits::{LAUNCH_BEGINS, LAUNCH_RAISES, OPERATION_LIFE, SETTLE};
 use crate::group::observation::{Observation, count};
@@ -19,6 +19,9 @@ use crate::group::operation::{Operation, OperationId};
 pub(super) struct Launch {
     /// The name of the launch.
     id: OperationId,
+    /// The zone that it launches in, where each is served.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    zone: Option<ZoneName>,
     /// When it was sent.
     sent: Time,
     /// The capacity that it was sent on, with what else was in flight.
@@ -89,7 +92,8 @@ impl Launch {
         let Some(known) = &mut launch.launched else {
             let mut unlisted = self.number;
             new.retain(|id| {
-                let is_its_own = unlisted > 0 && !self.before.contains(*id);
+                let is_here = self.zone.as_ref().is_none_or(|zone| id.is_in(zone));
+                let is_its_own = unlisted > 0 && is_here && !self.before.contains(*id);
                 unlisted -= u32::from(is_its_own);
                 !is_its_own
             });
@@ -140,6 +144,22 @@ impl InFlight {
         self.launches.iter().map(|launch| launch.unlisted).sum()
     }
 
+    /// The same for each zone that launches were sent in.
+    pub(crate) fn unlisted_by_zone(&self) -> BTreeMap<ZoneName, u32> {
+        let mut unlisted = BTreeMap::new();
+        for launch in &self.launches {
+            if let Some(zone) = &launch.zone {
+                *unlisted.entry(zone.clone()).or_default() += launch.unlisted;
+            }
+        }
+        unlisted
+    }
+
+    /// The zone of a launch, where each is served.
+    pub(crate) fn zone_of(&self, id: OperationId) -> Option<ZoneName> {
+        self.launches.iter().find(|launch| launch.id == id)?.zone.clone()
+    }
+
     /// Whether a launch was sent a moment ago, and its outcome is not known.
     pub(crate) fn has_young_launch(&self, now: Time) -> bool {
         self.launches.iter().any(|launch| launch.launched.is_none() && now.since(launch.sent) < LAUNCH_BEGINS)
@@ -151,9 +171,17 @@ impl InFlight {
     }
 
     /// A launch of as many instances is being sent.
-    pub(crate) fn start_launch(&mut self, id: OperationId, number: u32, now: Time, shown: &Observation) {
+    pub(crate) fn start_launch(
+        &mut self,
+        id: OperationId,
+        number: u32,
+        zone: Option<ZoneName>,
+        now: Time,
+        shown: &Observation,
+    ) {
         let launch = Launch {
             id,
+            zone,
             sent: now,
             from: self.capacity(&shown.reading),
             number,

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use super::placeholders::Missed;
 use super::{GroupState, NamePlaceholder, size};
-use crate::cloud::Failure;
+use crate::cloud::{Failure, ZoneName};
 use crate::group::Time;
 use crate::group::limits::ROLLED_BACK_LIFE;
 use crate::group::operation::OperationId;
@@ -16,11 +16,11 @@ impl GroupState {
     pub(crate) fn start_launch(
         &mut self,
         id: OperationId,
-        number: u32,
+        (number, zone): (u32, Option<ZoneName>),
         (now, sent): (Time, SystemTime),
         name: NamePlaceholder<'_>,
     ) {
-        self.in_flight.start_launch(id, number, now, &self.observation);
+        self.in_flight.start_launch(id, number, zone, now, &self.observation);
         self.note_launch(number);
         self.fit_placeholders(0, Missed::Requested(sent), now, name);
     }
@@ -33,10 +33,13 @@ impl GroupState {
         now: Time,
         name: NamePlaceholder<'_>,
     ) -> u32 {
+        let zone = self.in_flight.zone_of(id);
         let short = self.in_flight.end_launch(id, instances, now, &self.observation);
         self.note_not_launched(short);
         for _ in 0..short {
-            let is = |state: PlaceholderState| self.placeholders.iter().rposition(|one| one.state == state);
+            let is = |state: PlaceholderState| {
+                self.placeholders.iter().rposition(|one| one.state == state && one.zone == zone)
+            };
             let Some(last) = is(PlaceholderState::Pending).or_else(|| is(PlaceholderState::Cancelled)) else { break };
             self.placeholders.remove(last);
         }
@@ -48,13 +51,13 @@ impl GroupState {
     /// Lists as many instances that were not launched, with the reasons. They stay in the target until CA deletes them.
     pub(crate) fn list_failed(
         &mut self,
-        number: u32,
+        (number, zone): (u32, Option<&ZoneName>),
         failures: &[Failure],
         (now, at): (Time, SystemTime),
         name: NamePlaceholder<'_>,
     ) {
         let made = self.placeholders.len();
-        self.add_placeholders(size(number), Missed::Requested(at), name);
+        self.add_placeholders(size(number), zone, Missed::Requested(at), name);
         let failures: Vec<Arc<Failure>> = failures.iter().cloned().map(Arc::new).collect();
         for (placeholder, failure) in self.placeholders[made..].iter_mut().zip(failures.iter().cycle()) {
             placeholder.failure = Some(Arc::clone(failure));

@@ -3,8 +3,8 @@
 //! The keeper owns one of these and drives it; everything that readers see is derived from it by
 //! [`GroupState::status`]. `writes.rs` records what becomes of our writes, `undo.rs` tells whether one left the
 //! capacity too low, `launches.rs` tells which launches have begun, `surplus.rs` tells how many live instances are
-//! beyond the capacity, `placeholders.rs` keeps the placeholders of missing instances, and `unfilled.rs` tells which of
-//! them a scale set's capacity still holds.
+//! beyond the capacity, `placeholders.rs` keeps the placeholders of missing instances, `unfilled.rs` tells which of them a
+//! scale set's capacity still holds, and `zones.rs` tells what is shared by zones that are served one by one.
 
 mod launches;
 mod launching;
@@ -13,6 +13,7 @@ mod surplus;
 mod undo;
 mod unfilled;
 mod writes;
+mod zones;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,9 +27,9 @@ use super::in_flight::InFlight;
 use super::observation::{Observation, count};
 use super::operation::OperationId;
 use super::placeholder::Placeholder;
-use super::status::{GroupStatus, status};
+use super::status::{GroupStatus, status, status_of_zone};
 use super::surplus::Surplus;
-use crate::cloud::{Deletions, Identity, Instance, InstanceState, LaunchActivity, ProviderId, Reads, differ};
+use crate::cloud::{Deletions, Identity, Instance, InstanceState, LaunchActivity, ProviderId, Reads, ZoneName, differ};
 use placeholders::Missed;
 pub(crate) use undo::WriteReason;
 use undo::{LostWrite, RecentWrites};
@@ -146,7 +147,7 @@ impl GroupState {
         status(self.census(), &self.observation, &self.in_flight, &self.placeholders)
     }
 
-    /// What is reported where the cluster has these nodes.
+    /// What is reported of the group, or of a zone of it, where the cluster has these nodes.
     ///
     /// An instance that is a node is not reported as failed to be created: CA would delete it without draining it.
     ///
@@ -154,8 +155,12 @@ impl GroupState {
     /// that it lives. Such a node is neither ready nor upcoming for CA, and while the target includes it, CA considers
     /// the group unhealthy and does not scale it up. So a tainted node whose deletion failed is left out of the target
     /// until CA removes the taint, names the node again, or two minutes have passed.
-    pub(crate) fn status_in(&self, nodes: &ClusterNodes) -> GroupStatus {
-        let status = self.status().with_running(|id| nodes.may_have(id));
+    pub(crate) fn status_in(&self, zone: Option<&ZoneName>, nodes: &ClusterNodes) -> GroupStatus {
+        let status = match zone {
+            Some(zone) => status_of_zone(zone, &self.observation, &self.in_flight, &self.placeholders),
+            None => self.status(),
+        };
+        let status = status.with_running(|id| nodes.may_have(id));
         status.with_deleting(|id| self.survivors.contains_key(id) && nodes.has_tainted(id))
     }
 

@@ -1,12 +1,12 @@
 //! The placeholders of missing instances: as many as the shortfall, and what CA does with them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
 
 use crate::group::Time;
 
 use super::{GroupState, NamePlaceholder, size};
-use crate::cloud::{LaunchActivity, ProviderId, Shortfall};
+use crate::cloud::{LaunchActivity, ProviderId, Shortfall, ZoneName};
 use crate::group::observation::count;
 use crate::group::placeholder::{self, Placeholder, PlaceholderState};
 
@@ -20,7 +20,8 @@ pub(crate) enum Missed {
 }
 
 impl GroupState {
-    /// Makes as many placeholders as the shortfall says.
+    /// Makes as many placeholders as the shortfall says. Where each zone is served, only what launches will end in has
+    /// one: what the group lacks otherwise belongs to no zone.
     pub(crate) fn fit_placeholders(
         &mut self,
         capacity_fell: u32,
@@ -31,9 +32,13 @@ impl GroupState {
         let census = self.census();
         self.placeholders
             .retain(|placeholder| !matches!(placeholder.state, PlaceholderState::RolledBack { until } if until <= now));
-        placeholder::shrink(&mut self.placeholders, size(census.shortfall), size(capacity_fell));
-        let held = self.placeholders.iter().filter(|placeholder| placeholder.in_capacity()).count();
-        self.add_placeholders(size(census.shortfall).saturating_sub(held), missed, name);
+        if self.has_separate_zones() {
+            for (zone, unlisted) in self.missing_by_zone() {
+                self.fit_placeholders_of(Some(&zone), unlisted, 0, missed, name);
+            }
+        } else {
+            self.fit_placeholders_of(None, census.shortfall, capacity_fell, missed, name);
+        }
         if census.shortfall == 0 {
             // What was launched still tells which writes a read is younger than.
             let launched = std::mem::take(&mut self.activity.launched);
@@ -42,8 +47,34 @@ impl GroupState {
         self.explain_placeholders();
     }
 
+    /// How many instances each zone lacks that has placeholders, or launches under way.
+    fn missing_by_zone(&self) -> BTreeMap<ZoneName, u32> {
+        let placeholders = self.placeholders.iter().filter_map(|placeholder| Some((placeholder.zone.clone()?, 0)));
+        let mut missing: BTreeMap<ZoneName, u32> = placeholders.collect();
+        missing.extend(self.in_flight.unlisted_by_zone());
+        missing
+    }
+
+    fn fit_placeholders_of(
+        &mut self,
+        zone: Option<&ZoneName>,
+        shortfall: u32,
+        capacity_fell: u32,
+        missed: Missed,
+        name: NamePlaceholder<'_>,
+    ) {
+        placeholder::shrink(&mut self.placeholders, zone, size(shortfall), size(capacity_fell));
+        let is_held = |placeholder: &&Placeholder| placeholder.zone.as_ref() == zone && placeholder.in_capacity();
+        let held = self.placeholders.iter().filter(is_held).count();
+        self.add_placeholders(size(shortfall).saturating_sub(held), zone, missed, name);
+    }
+
     /// Gives each placeholder the reason that the last known launch activity has for it.
     pub(crate) fn explain_placeholders(&mut self) {
+        // A launch in a zone returns its own reasons.
+        if self.has_separate_zones() {
+            return;
+        }
         let to_come = self.to_come(&self.activity);
         placeholder::explain(&mut self.placeholders, &self.activity, to_come);
     }
@@ -67,7 +98,13 @@ impl GroupState {
         }
     }
 
-    pub(crate) fn add_placeholders(&mut self, number: usize, missed: Missed, name: NamePlaceholder<'_>) {
+    pub(crate) fn add_placeholders(
+        &mut self,
+        number: usize,
+        zone: Option<&ZoneName>,
+        missed: Missed,
+        name: NamePlaceholder<'_>,
+    ) {
         let (since, is_requested) = match missed {
             Missed::Requested(since) => (since, true),
             Missed::Found(since) => (since, false),
@@ -77,6 +114,7 @@ impl GroupState {
             let id = name(&format!("{}-{}", placeholder::whole_seconds(since), self.placeholders_made));
             self.placeholders.push(Placeholder {
                 id,
+                zone: zone.cloned(),
                 since,
                 is_requested,
                 state: PlaceholderState::Pending,
@@ -105,18 +143,23 @@ impl GroupState {
 
     /// Puts up to `number` cancelled placeholders back into the target, under new IDs: a scale-up that the capacity has
     /// room for already. Returns how many.
-    pub(crate) fn reinstate(&mut self, number: u32, since: SystemTime, name: NamePlaceholder<'_>) -> u32 {
+    pub(crate) fn reinstate(
+        &mut self,
+        number: u32,
+        zone: Option<&ZoneName>,
+        since: SystemTime,
+        name: NamePlaceholder<'_>,
+    ) -> u32 {
+        let is_cancelled = |placeholder: &Placeholder| {
+            placeholder.state == PlaceholderState::Cancelled && placeholder.zone.as_ref() == zone
+        };
         let mut reinstated = 0;
         while reinstated < number {
-            let Some(position) =
-                self.placeholders.iter().position(|placeholder| placeholder.state == PlaceholderState::Cancelled)
-            else {
-                break;
-            };
+            let Some(position) = self.placeholders.iter().position(is_cancelled) else { break };
             self.placeholders.remove(position);
             reinstated += 1;
         }
-        self.add_placeholders(size(reinstated), Missed::Requested(since), name);
+        self.add_placeholders(size(reinstated), zone, Missed::Requested(since), name);
         reinstated
     }
 
@@ -132,5 +175,13 @@ impl GroupState {
     /// How many placeholders are cancelled.
     pub(crate) fn cancelled(&self) -> u32 {
         count(self.placeholders.iter().filter(|placeholder| placeholder.state == PlaceholderState::Cancelled).count())
+    }
+
+    /// How many of them are of this zone, or of a group whose zones are not served.
+    pub(crate) fn cancelled_in(&self, zone: Option<&ZoneName>) -> u32 {
+        let is_cancelled = |placeholder: &&Placeholder| {
+            placeholder.state == PlaceholderState::Cancelled && placeholder.zone.as_ref() == zone
+        };
+        count(self.placeholders.iter().filter(is_cancelled).count())
     }
 }

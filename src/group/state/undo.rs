@@ -256,9 +256,7 @@ impl GroupState {
 
     /// When the last write was sent that may have to be undone.
     pub(crate) fn undone_since(&self) -> Option<Time> {
-        let begun = self.observation.begun;
-        // It may be a write to another one that shares the capacity.
-        self.recent_writes(begun).map(|recent| recent.at).or_else(|| self.shares_capacity().then_some(begun))
+        self.recent_writes(self.observation.begun).map(|recent| recent.at)
     }
 
     /// The capacity that our last capacity write leads to, while a read may be older than that. AWS's reads lag by
@@ -279,10 +277,6 @@ impl GroupState {
         let observation = &self.observation;
         if self.awaits_lost_write() {
             return None;
-        }
-        if self.shares_capacity() {
-            // What was read has room for all its instances, but for those that our deletions left none for.
-            return Some(RoomOwed { room: self.census().live, undoes_a_later_write: false });
         }
         let desired = observation.reading.desired.saturating_add(self.in_flight.unshown());
         let explains = |writes: &RecentWrites| writes.at <= observation.detailed && writes.explain(desired);
@@ -329,12 +323,6 @@ impl GroupState {
 
     fn recent_writes(&self, now: Time) -> Option<RecentWrites> {
         self.recent_writes.filter(|recent| now.since(recent.at) <= UNDO_WINDOW)
-    }
-
-    /// Whether the capacity is that of a larger group, which is served by zones. Then the cloud knows what our deletions
-    /// in all of them left too low (`clouds/separate_zones/ledger.rs`).
-    fn shares_capacity(&self) -> bool {
-        self.observation.reading.consistency.grows_by == GrowsBy::LaunchOnly
     }
 
     /// Whether the cloud refuses a capacity write if the group has changed since it was read.

@@ -24,9 +24,10 @@ pub(crate) struct GrowthOverUnfilled {
 }
 
 impl GroupState {
-    /// Whether a lower capacity deletes nothing while it is not below the live instances.
+    /// Whether a lower capacity deletes nothing while it is not below the live instances. That of several zones which
+    /// are served is not lowered: what CA gives back in one is still being launched, or has a launch of its own.
     pub(crate) fn may_lower(&self) -> bool {
-        self.observation.reading.consistency.may_lower()
+        self.observation.reading.consistency.may_lower() && !self.has_separate_zones()
     }
 
     /// How much of the capacity CA gave back that is to be lowered.
@@ -36,7 +37,10 @@ impl GroupState {
 
     /// How much of the capacity no instance fills and is not lowered.
     pub(crate) fn unfilled(&self) -> u32 {
-        if self.may_lower() { 0 } else { self.cancelled().min(self.census().shortfall) }
+        if self.observation.reading.consistency.may_lower() {
+            return 0;
+        }
+        self.cancelled().min(self.census().shortfall)
     }
 
     /// How much of the maximum unfilled capacity takes up. None in a quiet scale set that is known to be nominal:

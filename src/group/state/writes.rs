@@ -173,7 +173,7 @@ impl GroupState {
         let rolled_back = expected.saturating_sub(lost).saturating_sub(self.census().remaining).min(share);
         self.in_flight.lower_expectations(rolled_back);
         let made = self.placeholders.len();
-        self.add_placeholders(size(rolled_back), Missed::Requested(since), name);
+        self.add_placeholders(size(rolled_back), None, Missed::Requested(since), name);
         for placeholder in &mut self.placeholders[made..] {
             placeholder.state = PlaceholderState::RolledBack { until: now + ROLLED_BACK_LIFE };
         }

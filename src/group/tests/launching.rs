@@ -6,7 +6,7 @@ impl Group {
     fn launch(&mut self, number: u32) -> OperationId {
         self.operations += 1;
         let operation = OperationId(self.operations);
-        self.state.start_launch(operation, number, (self.now, wall(self.seconds())), &name);
+        self.state.start_launch(operation, (number, None), (self.now, wall(self.seconds())), &name);
         operation
     }
 
@@ -151,7 +151,7 @@ fn what_was_not_launched_leaves_the_target_unless_it_is_listed_as_failed() {
     assert_eq!(group.end(launch, 3..4), 2);
     assert_eq!((group.target(), group.placeholders().len()), (4, 1));
     let moment = (group.now, wall(group.seconds()));
-    group.state.list_failed(2, &[shortage(wall(1))], moment, &name);
+    group.state.list_failed((2, None), &[shortage(wall(1))], moment, &name);
     assert_eq!((group.target(), group.failed()), (6, 2));
     group.see(4, running(0..4));
     assert_eq!((group.target(), group.failed()), (6, 2), "until the autoscaler deletes them");

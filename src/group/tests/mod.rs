@@ -12,6 +12,7 @@ mod search;
 mod status;
 mod undo;
 mod unfilled;
+mod zones;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -87,7 +87,7 @@ fn reinstating_cancelled_placeholders_needs_no_write() {
     let mut group = Group::new(5, running(0..2));
     let named: BTreeSet<_> = group.placeholders().into_iter().collect();
     group.state.cancel(&named);
-    assert_eq!(group.state.reinstate(2, wall(50), &name), 2);
+    assert_eq!(group.state.reinstate(2, None, wall(50), &name), 2);
     assert_eq!(group.target(), 4);
     assert!(group.state.status().instances.iter().all(|one| !named.contains(&one.id)));
 }
@@ -98,13 +98,13 @@ fn a_decrease_takes_failed_placeholders_first_and_never_an_instance() {
     let failures = vec![shortage(wall(10_000))];
     group.state.learn_activity(LaunchActivity { failures, under_way: 1, ..LaunchActivity::default() });
     let none = DeletePlan::default();
-    let one = plan::decrease(&group.state, 1, &none);
+    let one = plan::decrease(&group.state, 1, None, &none);
     let failed =
         group.state.placeholders().iter().find(|placeholder| placeholder.failure.is_some()).expect("one failed");
     assert_eq!(one, BTreeSet::from([failed.id.clone()]));
-    assert_eq!(plan::decrease(&group.state, 40, &none).len(), 2);
+    assert_eq!(plan::decrease(&group.state, 40, None, &none).len(), 2);
     let claimed = DeletePlan { placeholders: one, ..DeletePlan::default() };
-    assert_eq!(plan::decrease(&group.state, 40, &claimed).len(), 1);
+    assert_eq!(plan::decrease(&group.state, 40, None, &claimed).len(), 1);
 }
 
 #[test]

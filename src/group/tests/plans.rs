@@ -116,7 +116,7 @@ fn instances_that_never_became_nodes_are_replaced_at_the_minimum() {
     // Where nothing is launched, nothing is replaced. Neither is it where it would come up in another zone.
     let (mut suspended, mut zone) = (group.observation().clone(), group.observation().clone());
     suspended.reading.growth = Permit::Withheld("Launch is suspended".into());
-    zone.reading.consistency.grows_by = GrowsBy::LaunchOnly;
+    zone.reading.consistency.grows_by = GrowsBy::LaunchInZone;
     for observation in [suspended, zone] {
         let mut group = group.clone();
         group.state.observe(observation, &name);
@@ -175,14 +175,14 @@ fn ids_match_in_any_case_and_the_cloud_gets_its_own_spelling() {
 #[test]
 fn growth_stops_at_the_maximum_and_where_the_group_cannot_grow() {
     let group = Group::new(98, running(0..98));
-    assert_eq!(plan::increase(&group.state, 2, 0), Ok(()));
-    let refused = plan::increase(&group.state, 1, 2);
+    assert_eq!(plan::increase(&group.state, 2, None, 0), Ok(()));
+    let refused = plan::increase(&group.state, 1, None, 2);
     assert_eq!(refused, Err(Refusal::AboveMax { delta: 1, target: 100, max: 100 }));
     let mut group = group;
     let mut suspended = group.observation().clone();
     suspended.reading.growth = Permit::Withheld("Launch is suspended".into());
     group.state.observe(suspended, &name);
-    assert!(matches!(plan::increase(&group.state, 1, 0), Err(Refusal::GrowthWithheld { .. })));
+    assert!(matches!(plan::increase(&group.state, 1, None, 0), Err(Refusal::GrowthWithheld { .. })));
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn no_group_grows_beyond_the_largest_capacity_of_any_group() {
     let mut boundless = group.observation().clone();
     boundless.reading.max = u32::MAX;
     group.state.observe(boundless, &name);
-    let refused = plan::increase(&group.state, i32::MAX.unsigned_abs(), u32::MAX);
+    let refused = plan::increase(&group.state, i32::MAX.unsigned_abs(), None, u32::MAX);
     let refusal = refused.expect_err("far too many");
     assert!(refusal.to_string().contains("above its maximum of 100000"), "{refusal}");
 }

@@ -95,7 +95,7 @@ fn a_failed_instance_that_is_a_node_is_reported_running_unless_it_was_evicted() 
         ],
     );
     let failures = |nodes: ClusterNodes| {
-        let status = group.state.status_in(&nodes);
+        let status = group.state.status_in(None, &nodes);
         assert_eq!(status.target, 4, "a state changes no count");
         let failed = status.instances.into_iter().filter(|reported| reported.failure.is_some());
         failed.map(|reported| reported.id).collect::<Vec<_>>()
@@ -116,7 +116,7 @@ fn a_tainted_node_whose_deletion_failed_is_left_out_for_two_minutes_while_the_ta
     let tainted: BTreeSet<ProviderId> = ids(0..2).into_iter().collect();
     let shown = |group: &Group, tainted: &BTreeSet<ProviderId>| {
         let nodes = WatchedNodes { all: ids(0..5).into_iter().collect(), tainted: tainted.clone() };
-        let status = group.state.status_in(&ClusterNodes::Watched(nodes));
+        let status = group.state.status_in(None, &ClusterNodes::Watched(nodes));
         (status.target, status.in_state(InstanceState::Deleting))
     };
     assert_eq!(shown(&group, &tainted), (5, 0), "a taint alone says nothing: CA may be about to delete it");

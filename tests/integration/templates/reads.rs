@@ -19,7 +19,9 @@ async fn assert_templates_cost_no_request(emulator: impl Emulator) {
     for _ in 0..ASKED {
         assert_eq!(setup.client.template("g").await.expect("built").node_info, first);
     }
-    let requests: Vec<_> = setup.emulator.requests().into_iter().map(|request| request.path + &request.body).collect();
+    let requests = setup.emulator.requests().into_iter().map(|request| request.path + &request.body);
+    // Quotas are read beside everything else, and may come late after the start.
+    let requests: Vec<_> = requests.filter(|request| !request.ends_with("/usages")).collect();
     assert!(requests.is_empty(), "{requests:?}");
 }
 

@@ -28,6 +28,7 @@ fn view(name: &str, live: u32, coming: u32, failed: u32) -> GroupView {
     let target = live + coming + failed;
     let instances = running.chain(coming_ones).chain(failed_ones).collect();
     GroupView {
+        zone: None,
         key: key(name),
         family: Family::Azure,
         min: 0,

@@ -147,7 +147,7 @@ async fn asg_surplus_moves() {
         while !is_over.load(Ordering::Relaxed) {
             let brief = Duration::from_millis(2_500);
             simulated.world(|world, now| world.launch_surplus(now, "web", 1, brief)).expect("it exists");
-            tokio::time::sleep(Duration::from_millis(300)).await;
+            tokio::time::sleep(Duration::from_millis(700)).await;
         }
     });
     let mut setup = Setup::open(aws).await;
@@ -155,7 +155,7 @@ async fn asg_surplus_moves() {
     assert_eq!(client.target("web").await, 30, "served from the second read on");
     for _ in 0..3 {
         // The cloud removes the oldest first: by the time of the call, it might have removed one of those itself.
-        let victim = client.nodes_in("web", 1).await.remove(15);
+        let victim = client.nodes_in("web", 1).await.remove(20);
         client.delete("web", &[&victim]).await.expect("the surplus does not block it");
         read_again(client, &setup.emulator).await;
     }

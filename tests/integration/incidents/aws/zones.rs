@@ -65,7 +65,7 @@ async fn asg_zone_chosen_by_the_autoscaler() {
     // One is left for all zones together.
     let (code, message) = refused(setup.client.increase("web/us-east-1c", 2).await);
     assert_eq!(code, Code::FailedPrecondition, "{message}");
-    assert!(message.contains("above its maximum of 2"), "{message}");
+    assert!(message.contains("from 8 to 10 nodes, above its maximum of 9"), "{message}");
 }
 
 #[tokio::test]

@@ -11,10 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headcount::cloud::{GrowsBy, ProviderId, SharedCloud};
-use headcount::clouds::separate_zones::SeparateZones;
 use headcount::clouds::simulated::{Call, Simulated};
 use headcount::fleet::recording::{Outcome, Recording};
-use headcount::fleet::{Cadence, Deadline, Fleet, FleetError, Mutation, Policies, Policy, Settings};
+use headcount::fleet::{Cadence, Deadline, Fleet, FleetError, Mutation, Policies, Policy, Settings, ZonePolicy};
 use headcount::instance_types::Catalog;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -231,15 +230,14 @@ impl World {
 impl Process {
     fn start(self, cloud: &Arc<Simulated>) -> (Arc<Fleet>, watch::Sender<bool>, Arc<Seen>) {
         let (connection, cutter) = Connection::to(cloud);
-        let cloud: SharedCloud = Arc::new(connection);
-        let cloud = if self.has_separate_zones { Arc::new(SeparateZones::over(cloud, |_| true)) } else { cloud };
-        let (witness, seen) = Witness::of(cloud);
+        let (witness, seen) = Witness::of(Arc::new(connection));
+        let zones = self.has_separate_zones.then_some(ZonePolicy::Separate);
         let fleet = Fleet::start(Settings {
             sources: vec![(Arc::from("sim"), Arc::new(witness) as SharedCloud)],
             cadence: Cadence::new(Duration::from_secs(10), None),
             catalog: Arc::new(Catalog::new(Vec::new())),
             // Groups that cannot be grown by launches are not.
-            policies: Arc::new(Policies(vec![Policy { grows_by: Some(GrowsBy::Launch), ..Policy::of_all() }])),
+            policies: Arc::new(Policies(vec![Policy { grows_by: Some(GrowsBy::Launch), zones, ..Policy::of_all() }])),
             read_only: false,
         });
         if !self.is_recorded {
