@@ -1,7 +1,7 @@
 //! The node groups that a listed group is served as: itself, or one for each of its zones.
 
 use crate::cloud::{Counts, GroupReading, GrowsBy, Instance, InstanceState, ZoneName};
-use crate::fleet::{Policies, ZonePolicy};
+use crate::fleet::Policies;
 
 /// A node group, as it is served.
 pub(super) struct Served {
@@ -16,8 +16,7 @@ pub(super) struct Served {
 impl Served {
     /// What these policies serve a group as.
     pub(super) fn of(mut whole: GroupReading, policies: &Policies) -> Vec<Self> {
-        let is_wanted = policies.of(whole.name.as_str()).zones == ZonePolicy::Separate;
-        if is_wanted && !whole.zones.names.is_empty() {
+        if policies.of(whole.name.as_str()).separates(&whole) {
             whole.consistency.grows_by = GrowsBy::LaunchInZone;
         }
         let zones = whole.separate_zones(whole.instances.as_deref().unwrap_or_default());

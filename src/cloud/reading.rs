@@ -228,11 +228,6 @@ impl Shortfall {
     pub fn of_every_launch(since: SystemTime) -> Self {
         Self { missing: u32::MAX, since }
     }
-
-    /// Whether every launch since then is read.
-    pub fn is_every_launch(&self) -> bool {
-        self.missing == u32::MAX
-    }
 }
 
 /// The settings in a group's tags.

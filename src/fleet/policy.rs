@@ -100,6 +100,13 @@ pub struct GroupPolicy {
     pub zones: ZonePolicy,
 }
 
+impl GroupPolicy {
+    /// Whether each zone of this group is served as a node group. A group without zones is served as it is.
+    pub fn separates(&self, reading: &GroupReading) -> bool {
+        self.zones == ZonePolicy::Separate && !reading.zones.names.is_empty()
+    }
+}
+
 impl Policies {
     /// Merges all policies that match a group. For a zone of a group that is served by zones, those are the group's.
     pub fn of(&self, id: &str) -> GroupPolicy {
@@ -154,8 +161,7 @@ impl LivePolicies {
         if let Some(capacity_is) = policy.capacity_is {
             reading.consistency.capacity_is = capacity_is;
         }
-        let has_separate_zones = self.at_start.of(id).zones == ZonePolicy::Separate;
-        if has_separate_zones && !reading.zones.names.is_empty() {
+        if self.at_start.of(id).separates(&reading) {
             reading.consistency.grows_by = GrowsBy::LaunchInZone;
         } else if let Some(grows_by) = policy.grows_by.filter(|_| reading.launch_zone().is_ok()) {
             reading.consistency.grows_by = grows_by;

@@ -60,9 +60,9 @@ impl Placeholder {
     }
 }
 
-/// Drops placeholders of a zone until there are as many as it lacks, the shortfall. `capacity_fell` of them are dropped because the
-/// capacity was lowered: first those that CA has cancelled. The others are dropped because their instances came up:
-/// first those that CA still wants, the oldest of them first.
+/// Drops placeholders of a zone until there are as many as it lacks, the shortfall. `capacity_fell` of them are dropped
+/// because the capacity was lowered: first those that CA has cancelled. The others are dropped because their instances
+/// came up: first those that CA still wants, the oldest of them first.
 pub(crate) fn shrink(
     placeholders: &mut Vec<Placeholder>,
     zone: Option<&ZoneName>,
