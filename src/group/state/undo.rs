@@ -24,6 +24,10 @@ use crate::group::operation::Operation;
 pub(super) struct RecentWrites {
     /// The capacity that was set last, or that the first deletion was computed on.
     set: u32,
+    /// How much of it is launches that no read showed before the first deletion. What looks like it can be a surplus of
+    /// the cloud's own.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    unshown: u32,
     /// Whether a write set this capacity.
     is_written: bool,
     /// Instances whose deletion was sent since and not refused. Each lowers the capacity by one, and by two if it was
@@ -73,10 +77,15 @@ pub(crate) enum WriteReason {
     Undo,
 }
 
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
 impl RecentWrites {
     /// Whether they may be why the capacity is this number.
     fn explain(&self, capacity: u32) -> bool {
-        (self.set.saturating_sub(self.named.saturating_mul(2))..=self.set).contains(&capacity)
+        let lowest = self.set.saturating_sub(self.named.saturating_mul(2)).saturating_sub(self.unshown);
+        (lowest..=self.set).contains(&capacity)
     }
 
     /// The highest capacity that a read showed, less what was deleted since.
@@ -120,6 +129,7 @@ impl GroupState {
         let grown = if reason == WriteReason::Requested { to.saturating_sub(from) } else { 0 };
         RecentWrites {
             set: to,
+            unshown: 0,
             is_written: true,
             named: 0,
             seen: ceiling.saturating_add(grown).max(to),
@@ -154,6 +164,7 @@ impl GroupState {
         let capacity = self.census().capacity;
         let before = RecentWrites {
             set: capacity,
+            unshown: self.in_flight.unshown(),
             is_written: false,
             named: 0,
             seen: capacity,

@@ -105,6 +105,26 @@ fn instances_that_the_capacity_does_not_count_in_time_are_a_surplus() {
     assert_eq!(group.state.census().capacity, 3, "the group is about to terminate two");
 }
 
+/// Both look like a capacity that does not show the launch yet.
+#[test]
+fn a_surplus_taken_for_a_launch_explains_no_lower_capacity() {
+    let live = |numbers: std::ops::Range<u32>| -> Vec<Instance> {
+        numbers.map(|number| instance(number, InstanceState::Running, Counts::Yes)).collect()
+    };
+    let mut group = Group::new(5, live(0..5));
+    let launch = group.launch(2);
+    group.end(launch, 5..7);
+    group.pass(8);
+    group.see(7, live(0..9));
+    assert_eq!(group.state.in_flight().unshown(), 2, "the cloud launched two for reasons of its own");
+    group.delete_with(0..1, None);
+    group.pass(3);
+    // The named instance was going already, and AWS lowers the capacity for each call.
+    group.see(5, all(&[deleting(0..1, Counts::No), live(1..9)]));
+    let own = OwnLaunches { instances: vec![id(8).to_string(), id(7).to_string()], replacing: 0 };
+    assert_eq!(plan::undone_capacity(&group.state, Some(&own)), Some(6), "six nodes were to stay");
+}
+
 #[test]
 fn deletions_during_a_launch_are_not_made_up_for() {
     let mut group = Group::new(3, running(0..3));
