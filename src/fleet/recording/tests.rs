@@ -235,13 +235,14 @@ fn a_thousand_active_groups_of_a_hundred_instances_fit() {
         let others = recorded.recordings.room.clone();
         others.change(0, ALL_BYTES_MAX / 2);
         let (mut most, mut fewest) = (0, usize::MAX);
-        for round in 0..40 {
+        for round in 0..30 {
             recorded.use_a_while();
             if round % pauses_every == 0 {
                 (0..2 * QUIET_EVENTS).for_each(|_| recorded.list());
             }
             most = most.max(recorded.recordings.bytes() - ALL_BYTES_MAX / 2);
-            if round > 20 {
+            // By then, it has dropped what was first in it.
+            if round >= 20 && round % 3 == 0 {
                 fewest = fewest.min(recorded.text().matches("{\"event\"").count());
             }
         }

@@ -42,7 +42,7 @@ async fn write(fixture: &Fixture, rng: &mut Rng) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn a_careful_client_kills_no_unnamed_instance() {
-    for seed in 0..100 {
+    for seed in 0..50 {
         for plan in [
             GroupPlan::aws("pool"),
             GroupPlan::azure("pool").accounting(Accounting::OnAccept),
@@ -64,7 +64,7 @@ async fn a_careful_client_kills_no_unnamed_instance() {
 
 #[tokio::test(start_paused = true)]
 async fn a_group_without_writes_reaches_its_capacity() {
-    for seed in 0..100 {
+    for seed in 0..50 {
         let fixture = Fixture(Simulated::with_groups(
             seed,
             [
