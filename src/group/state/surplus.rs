@@ -27,6 +27,13 @@ impl GroupState {
         census.live > census.capacity
     }
 
+    /// Whether live instances exceed the capacity as far as reads show it. A launch that they do not show yet and a
+    /// surplus of the cloud's own look the same.
+    pub(super) fn may_have_own_surplus(&self) -> bool {
+        let (census, unshown) = (self.census(), self.in_flight.unshown());
+        self.has_own_surplus() || (unshown > 0 && census.live > census.capacity.saturating_sub(unshown))
+    }
+
     /// Whether the cloud deletes none of the live instances by itself.
     pub(crate) fn is_protected(&self) -> bool {
         self.in_flight.is_protected(&self.observation)
@@ -89,7 +96,7 @@ impl GroupState {
         let observation = &self.observation;
         self.within_capacity
             .retain(|id| in_flight.deletes(id) || observation.instances.iter().any(|one| one.id == *id));
-        if !self.has_surplus() && self.in_flight.surplus() == 0 {
+        if !self.has_surplus() && !self.may_have_own_surplus() && self.in_flight.surplus() == 0 {
             let live =
                 observation.instances.iter().filter(|one| one.counts != Counts::No && !in_flight.is_leaving(one));
             self.within_capacity.extend(live.map(|one| one.id.clone()));

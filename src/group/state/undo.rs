@@ -28,8 +28,8 @@ pub(super) struct RecentWrites {
     /// the cloud's own.
     #[serde(default, skip_serializing_if = "is_zero")]
     unshown: u32,
-    /// Whether a write set this capacity.
-    is_written: bool,
+    /// When a write that set this capacity was sent, by the cloud's clock. `None` if none did.
+    written: Option<SystemTime>,
     /// Instances whose deletion was sent since and not refused. Each lowers the capacity by one, and by two if it was
     /// already going: AWS lowers it for each call (autoscaler #2930).
     named: u32,
@@ -40,8 +40,6 @@ pub(super) struct RecentWrites {
     had_room: bool,
     /// When the last one was sent or answered, or a read showed that it took effect.
     at: Time,
-    /// When the last one that set the capacity was sent, by the cloud's clock.
-    sent: SystemTime,
     /// Whether instances are so likely to be too many that the group is read often.
     is_watched: bool,
 }
@@ -90,7 +88,7 @@ impl RecentWrites {
 
     /// The highest capacity that a read showed, less what was deleted since.
     fn ceiling(&self) -> u32 {
-        self.seen.saturating_sub(self.named)
+        self.seen.saturating_sub(self.named).saturating_sub(self.unshown)
     }
 
     /// The capacity that they lead to.
@@ -130,12 +128,11 @@ impl GroupState {
         RecentWrites {
             set: to,
             unshown: 0,
-            is_written: true,
+            written: Some(sent),
             named: 0,
             seen: ceiling.saturating_add(grown).max(to),
             had_room: recent.is_none_or(|recent| recent.had_room) && (has_room || reason == WriteReason::Undo),
             at,
-            sent,
             is_watched: to < from || recent.is_some_and(|recent| recent.is_watched),
         }
     }
@@ -157,7 +154,7 @@ impl GroupState {
         let in_flight = &self.in_flight;
         let stays = |one: &&Instance| one.counts != Counts::No && !in_flight.is_leaving(one) && !ids.contains(&one.id);
         let staying = self.observation.instances.iter().filter(stays).map(|one| one.id.clone());
-        let (staying, has_room): (Vec<_>, bool) = (staying.collect(), !self.has_own_surplus());
+        let (staying, has_room): (Vec<_>, bool) = (staying.collect(), !self.may_have_own_surplus());
         if has_room {
             self.within_capacity.extend(staying);
         }
@@ -165,12 +162,11 @@ impl GroupState {
         let before = RecentWrites {
             set: capacity,
             unshown: self.in_flight.unshown(),
-            is_written: false,
+            written: None,
             named: 0,
             seen: capacity,
             had_room: true,
             at: now,
-            sent: SystemTime::UNIX_EPOCH,
             is_watched: true,
         };
         let with_deletion = |recent: RecentWrites| RecentWrites {
@@ -218,9 +214,10 @@ impl GroupState {
     /// capacity write lowers what that set, if it took effect after it.
     pub(super) fn note_late_deletions(&mut self, observation: &Observation) {
         let lost = self.lost_write.as_mut().map(|lost| &mut lost.then);
-        for writes in self.recent_writes.as_mut().into_iter().chain(lost).filter(|writes| writes.is_written) {
+        for writes in self.recent_writes.as_mut().into_iter().chain(lost) {
+            let Some(written) = writes.written else { continue };
             let taken_effect = self.in_flight.taken_effect(observation).into_iter();
-            let late = taken_effect.filter(|(sent, _)| *sent < writes.sent).map(|(_, lowered)| lowered).sum::<u32>();
+            let late = taken_effect.filter(|(sent, _)| *sent < written).map(|(_, lowered)| lowered).sum::<u32>();
             if late > 0 {
                 writes.named = writes.named.saturating_add(late);
                 (writes.at, writes.is_watched) = (observation.begun.max(writes.at), true);
@@ -273,7 +270,7 @@ impl GroupState {
     /// The capacity that our last capacity write leads to, while a read may be older than that. AWS's reads lag by
     /// seconds, and SetDesiredCapacity takes any number: one computed on an older read would undo what we wrote.
     pub(crate) fn own_capacity(&self) -> u32 {
-        let is_lagging = |recent: &RecentWrites| recent.is_written && !self.in_flight.shows(recent.sent);
+        let is_lagging = |recent: &RecentWrites| recent.written.is_some_and(|sent| !self.in_flight.shows(sent));
         let written = self.recent_writes(self.observation.begun).filter(is_lagging);
         written.map_or(0, |recent| recent.result())
     }
@@ -329,7 +326,7 @@ impl GroupState {
         };
         let operations = in_flight.operations().iter().filter(is_undated).map(|one| one.sent);
         let written = self.recent_writes(observation.begun).filter(|_| capacity < self.own_capacity());
-        operations.chain(written.map(|recent| recent.sent)).max()
+        operations.chain(written.and_then(|recent| recent.written)).max()
     }
 
     fn recent_writes(&self, now: Time) -> Option<RecentWrites> {
