@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Group;
 use super::event::{Effect, Note, Scope};
 use super::job::{Answer, Call, CapacityOutcome, Progress};
-use super::limits::ACTIVITY_LIMIT;
+use super::limits::DETAIL_LIMIT;
 use super::plan;
 use super::reading::Need;
 use super::refusal::WriteError;
@@ -107,7 +107,7 @@ impl Group {
     fn date(&mut self, is_dated: bool) -> Option<Step> {
         let since = self.state.undated_since().filter(|_| !is_dated)?;
         let shortfall = Shortfall::of_every_launch(since);
-        self.effects.push(Effect::ReadActivity { shortfall, limit: ACTIVITY_LIMIT });
+        self.effects.push(Effect::ReadActivity { shortfall, limit: DETAIL_LIMIT });
         self.call = Some(Call::Activity);
         Some(Step::Activity)
     }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::batch::Batch;
 use super::event::Scope;
-use super::limits::{ATTEMPT_PAUSE_MAX, ATTEMPT_PAUSE_MIN, LOST_PATIENCE, LOWER_LIMIT, OWN_WRITE_LIMIT};
+use super::limits::{ATTEMPT_PAUSE_MAX, ATTEMPT_PAUSE_MIN, DETAIL_LIMIT, LOST_PATIENCE, OWN_WRITE_LIMIT};
 use super::lower::Lowering;
 use super::observation::count;
 use super::operation::OperationId;
@@ -172,7 +172,7 @@ impl Progress {
 
     /// Gives the next read a short time.
     pub(super) fn read_briefly(&mut self, now: Time) {
-        self.patience = Some(Attempts::until(self.attempts.end().min(now + LOWER_LIMIT)));
+        self.patience = Some(Attempts::until(self.attempts.end().min(now + DETAIL_LIMIT)));
     }
 
     /// When it goes on, if it pauses.

@@ -36,9 +36,9 @@ pub(crate) const ATTEMPT_PAUSE_MIN: Duration = Duration::from_millis(100);
 /// The longest pause before a write is attempted again. A caller has 5 s (CA's default), so a conflict of 2 s costs it
 /// two or three attempts.
 pub(crate) const ATTEMPT_PAUSE_MAX: Duration = Duration::from_secs(1);
-/// Reading the instances for a reduction may take this long while its caller waits. After that, the reduction is
-/// deferred and the caller gets its response. The target stays as CA lowered it.
-pub(crate) const LOWER_LIMIT: Duration = Duration::from_secs(2);
+/// What a write needs beside the capacity (instances, activities) may take this long: its caller waits, or the cloud may
+/// be about to delete instances that nobody named. A reduction is deferred after it, and its caller gets the response.
+pub(crate) const DETAIL_LIMIT: Duration = Duration::from_secs(2);
 /// A write that no caller waits for is attempted for this long.
 pub(crate) const OWN_WRITE_LIMIT: Duration = Duration::from_secs(5);
 /// If the cloud finishes deletions later, the response to a deletion waits this long for the outcome, so that an early
@@ -56,9 +56,6 @@ pub(crate) const LAUNCH_BEGINS: Duration = Duration::from_secs(5);
 /// missing. A launch that failed by then is listed as failed before CA's next loop, which by default begins 10 s after
 /// the one that scaled up.
 pub(crate) const LAUNCH_SHOWS: Duration = Duration::from_secs(8);
-/// A write waits this long for the activities, which show what the cloud launched, when, and why. It does not wait
-/// longer: its caller waits, or the cloud may be about to delete instances that nobody named.
-pub(crate) const ACTIVITY_LIMIT: Duration = Duration::from_secs(1);
 /// A launch whose instances are listed raises the capacity within this time, assumed: the documentation does not say
 /// whether its response comes before. Shorter than the group's patience with instances beyond its capacity, about 20 s.
 pub(crate) const LAUNCH_RAISES: Duration = Duration::from_secs(10);

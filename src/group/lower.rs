@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::Group;
 use super::event::{Effect, Note, Scope};
 use super::job::{Answer, Call, CapacityOutcome, Progress};
-use super::limits::LOWER_LIMIT;
+use super::limits::DETAIL_LIMIT;
 use super::plan;
 use super::reading::Need;
 use super::refusal::WriteError;
@@ -72,7 +72,7 @@ impl Group {
                         }
                         lowering.step = Step::Activity;
                         let shortfall = Shortfall { missing: 0, since: self.cloud_time };
-                        self.effects.push(Effect::ReadActivity { shortfall, limit: LOWER_LIMIT });
+                        self.effects.push(Effect::ReadActivity { shortfall, limit: DETAIL_LIMIT });
                         self.call = Some(Call::Activity);
                         return None;
                     }

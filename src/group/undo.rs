@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::Group;
 use super::event::{Effect, Note, Scope};
 use super::job::{Answer, Call, CapacityOutcome, Job, Progress, Work};
-use super::limits::{ACTIVITY_LIMIT, LAUNCH_BEGINS, OWN_SURPLUS, READ_SOON, WATCH_EVERY};
+use super::limits::{DETAIL_LIMIT, LAUNCH_BEGINS, OWN_SURPLUS, READ_SOON, WATCH_EVERY};
 use super::lower::Lowering;
 use super::plan;
 use super::reading::Need;
@@ -62,7 +62,7 @@ impl Group {
         let ago = self.now.since(sent) + OWN_SURPLUS;
         let since = self.cloud_time.checked_sub(ago).unwrap_or(std::time::SystemTime::UNIX_EPOCH);
         let shortfall = Shortfall::of_every_launch(since);
-        self.effects.push(Effect::ReadActivity { shortfall, limit: ACTIVITY_LIMIT });
+        self.effects.push(Effect::ReadActivity { shortfall, limit: DETAIL_LIMIT });
         self.call = Some(Call::Activity);
         Some(Job::of_our_own(Work::Undo(Undo::Activity), self.now))
     }

@@ -105,23 +105,25 @@ impl World {
         })
     }
 
-    /// Whether another client set the capacity between a write of it, shortly before, and the read that this was computed
-    /// from (`changed-between-read-and-write`). No read shows that capacity, so nothing is raised back to it.
+    /// Whether another client set the capacity between a write, shortly before, and the read that this was computed from
+    /// (`changed-between-read-and-write`). No read shows that capacity, so nothing is raised back to it. After a
+    /// deletion, what it lowered twice looks like the other client's reduction.
     fn was_resized_in_between(&self, group: &str, at: Duration) -> bool {
         let ledger = self.ledger.borrow();
         let resized = ledger.resized.get(group).map(Vec::as_slice).unwrap_or_default();
         self.cloud.faults(|faults| {
             let of_group = || faults.calls().filter(|call| call.group.as_deref() == Some(group));
             let is_recent = |call: &&Call| call.at <= at && at <= call.at + SURPLUS_TOLERATED;
-            let mut sets = of_group().filter(|call| call.kind == CallKind::SetCapacity).filter(is_recent);
-            sets.any(|set| {
-                let reads = of_group().filter(|call| call.kind == CallKind::Observe && call.at < set.at);
+            let is_write = |call: &&Call| matches!(call.kind, CallKind::SetCapacity | CallKind::DeleteInstances);
+            let mut writes = of_group().filter(is_write).filter(is_recent);
+            writes.any(|write| {
+                let reads = of_group().filter(|call| call.kind == CallKind::Observe && call.at < write.at);
                 let Some(read) = reads.map(|call| call.at).max() else { return false };
                 let launches = || of_group().filter(|call| call.kind == CallKind::Launch);
                 // Another process launches, and its launch raised the capacity meanwhile.
                 let processes: BTreeSet<&str> = launches().filter_map(|call| process(&call.detail)).collect();
-                let is_under_way = |call: &Call| call.at <= set.at && read <= call.at + LAUNCH_LASTS;
-                resized.iter().any(|resized| (read..=set.at + CALL_LASTS).contains(resized))
+                let is_under_way = |call: &Call| call.at <= write.at && read <= call.at + LAUNCH_LASTS;
+                resized.iter().any(|resized| (read..=write.at + CALL_LASTS).contains(resized))
                     || (processes.len() > 1 && launches().any(is_under_way))
             })
         })
