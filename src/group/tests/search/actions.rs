@@ -2,7 +2,8 @@
 
 use super::cloud::{Call, MAX, Stage, count, number};
 use super::launches::Told;
-use super::world::{Asked, World};
+use super::promises::Asked;
+use super::world::World;
 use crate::cloud::InstanceState;
 
 /// How long Auto Scaling leaves a surplus alone at least: 20 s were seen (autoscaler #10147).
@@ -60,7 +61,8 @@ pub(super) enum Action {
     },
     /// A launch raises the capacity.
     LaunchRaises(u8),
-    Increase(u8),
+    /// CA asks for as many more, in the node group at this place in the list.
+    Increase(u8, u8),
     Delete(u8),
     /// CA names an instance that never became a node.
     DeleteUnregistered(u8),
@@ -186,7 +188,7 @@ impl World {
 
     fn requests(&self, actions: &mut Vec<Action>) {
         // Deletions do not wait for a launch.
-        let is_launching = !self.launches.is_empty() && matches!(self.asked[..], [(_, Asked::Increase(_))]);
+        let is_launching = !self.launches.is_empty() && matches!(self.asked[..], [(_, Asked::Increase(..))]);
         if self.left.asks == 0 || !(self.asked.is_empty() || is_launching) {
             return;
         }
@@ -194,7 +196,8 @@ impl World {
         if !is_launching {
             let most = if self.cloud.kind.is_launching() { 2 } else { 1 };
             let numbers = (1..=most).filter(|number| status.target + u32::from(*number) <= MAX.into());
-            actions.extend(numbers.map(Action::Increase));
+            let places = 0..count(self.cloud.kind.served().len());
+            actions.extend(numbers.flat_map(|number| places.clone().map(move |place| Action::Increase(number, place))));
         }
         for one in status.instances.iter().filter(|one| one.state == InstanceState::Running) {
             actions.extend(number(&one.id).map(Action::Delete));

@@ -1,4 +1,4 @@
-//! A cloud with one node group and at most six instances in it: what each write makes of it, and what a read shows.
+//! A cloud with one node group and a few instances in it: what each write makes of it, and what a read shows.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::cloud::{
     CapacityIs, Consistency, Counts, Deletion, Failure, FailureClass, GroupHints, GroupReading, GrowsBy, Instance,
-    InstanceState, LaunchActivity, Launched, OperationHandle, Permit, ProviderId, Zones,
+    InstanceState, LaunchActivity, Launched, OperationHandle, Permit, ProviderId, ZoneName, Zones,
 };
 use crate::group::Time;
 
@@ -18,6 +18,10 @@ pub(super) const OLD: u64 = 61_000;
 pub(super) const MAX: u8 = 4;
 /// No world makes more instances than this.
 const IDS: u8 = 6;
+/// The same where launches choose between zones.
+const IDS_IN_ZONES: u8 = 8;
+/// The zones. An instance with an even number is in the first one.
+pub(super) const ZONES: [&str; 2] = ["a", "b"];
 
 /// What kind of cloud it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,6 +29,8 @@ pub(super) enum Kind {
     AutoScaling,
     /// An Auto Scaling group that grows by launches.
     Launching(Raises),
+    /// The same, of which each zone is served.
+    Zoned(Raises),
     ScaleSet {
         /// Whether a capacity is compared with the one before, and not with the live instances.
         is_nominal: bool,
@@ -115,11 +121,16 @@ pub(super) struct Cloud {
 }
 
 pub(super) fn name(id: u8) -> ProviderId {
-    ProviderId::from(format!("i-{id}"))
+    ProviderId::from(format!("aws:///{}/i-{id}", zone_of(id)))
+}
+
+/// The zone of an instance.
+pub(super) fn zone_of(id: u8) -> &'static str {
+    ZONES[usize::from(id % 2)]
 }
 
 pub(super) fn number(id: &ProviderId) -> Option<u8> {
-    id.as_str().strip_prefix("i-")?.parse().ok()
+    id.instance().strip_prefix("i-")?.parse().ok()
 }
 
 pub(super) fn count(number: usize) -> u8 {
@@ -151,13 +162,30 @@ impl Kind {
     }
 
     pub(super) fn is_launching(self) -> bool {
-        matches!(self, Self::Launching(_))
+        matches!(self, Self::Launching(_) | Self::Zoned(_))
+    }
+
+    /// The node groups that it is served as: itself, or each of its zones.
+    pub(super) fn served(self) -> Vec<Option<ZoneName>> {
+        match self {
+            Self::Zoned(_) => ZONES.map(|zone| Some(ZoneName::from(zone))).to_vec(),
+            _ => vec![None],
+        }
+    }
+
+    /// When its launches raise the capacity.
+    pub(super) fn raises(self) -> Option<Raises> {
+        match self {
+            Self::Launching(raises) | Self::Zoned(raises) => Some(raises),
+            Self::AutoScaling | Self::ScaleSet { .. } => None,
+        }
     }
 
     pub(super) fn consistency(self) -> Consistency {
         match self {
             Self::AutoScaling => Consistency::AUTO_SCALING,
             Self::Launching(_) => Consistency { grows_by: GrowsBy::Launch, ..Consistency::AUTO_SCALING },
+            Self::Zoned(_) => Consistency { grows_by: GrowsBy::LaunchInZone, ..Consistency::AUTO_SCALING },
             Self::ScaleSet { is_declared: true, .. } => {
                 Consistency { capacity_is: CapacityIs::Actual, ..Consistency::SCALE_SET }
             }
@@ -196,9 +224,14 @@ pub(super) fn reading(cloud: &Cloud, capacity: &View, list: Option<&View>) -> Gr
         launch: Permit::Granted,
         instances,
         hints: Arc::new(GroupHints::default()),
-        zones: Zones::default(),
+        zones: zones(kind),
         launch_fingerprint: 0,
     }
+}
+
+fn zones(kind: Kind) -> Zones {
+    let names = kind.served().into_iter().flatten().map(|zone| zone.to_string());
+    Zones { names: names.collect(), ..Zones::default() }
 }
 
 fn instance(kind: Kind, one: Machine) -> Instance {
@@ -245,12 +278,24 @@ impl Cloud {
         }
     }
 
+    fn most_ids(&self) -> u8 {
+        if matches!(self.kind, Kind::Zoned(_)) { IDS_IN_ZONES } else { IDS }
+    }
+
+    /// Whether as many may be launched, in one zone or anywhere.
     pub(super) fn has_room_for(&self, number: u8) -> bool {
-        self.ids + number <= IDS
+        let taken = if matches!(self.kind, Kind::Zoned(_)) { 2 * number } else { number };
+        self.ids + taken <= self.most_ids()
+    }
+
+    /// Launches an instance in this zone.
+    pub(super) fn launch_in(&mut self, zone: Option<&ZoneName>, now: u64) {
+        self.ids += u8::from(zone.is_some_and(|zone| **zone != *zone_of(self.ids)));
+        self.launch(now);
     }
 
     pub(super) fn launch(&mut self, now: u64) {
-        if self.ids < IDS {
+        if self.ids < self.most_ids() {
             self.view.machines.push(Machine { id: self.ids, stage: Stage::Launching, launched: now });
             self.ids += 1;
         }
@@ -301,7 +346,7 @@ impl Cloud {
             let lowers = match self.kind {
                 Kind::ScaleSet { is_released, .. } => is_new && is_released,
                 // Each call lowers it, for an instance that is already going, too (autoscaler #2930).
-                Kind::AutoScaling | Kind::Launching(_) => stage.is_some() && !kept.contains(id),
+                Kind::AutoScaling | Kind::Launching(_) | Kind::Zoned(_) => stage.is_some() && !kept.contains(id),
             };
             if lowers {
                 self.view.desired = self.view.desired.saturating_sub(1);

@@ -3,10 +3,10 @@
 use std::hash::{Hash, Hasher};
 
 use super::actions::Action;
-use super::cloud::{Kind, MAX, Raises, count, failure, name};
+use super::cloud::{MAX, Raises, count, failure, name};
 use super::laws::Broken;
 use super::world::World;
-use crate::cloud::{CloudError, Fault, GroupReading, LaunchResult};
+use crate::cloud::{CloudError, Fault, GroupReading, LaunchResult, ZoneName};
 use crate::group::tests::search::cloud::at;
 use crate::group::{Event, OperationId};
 
@@ -23,6 +23,8 @@ pub(super) struct Launch {
     process: u8,
     operation: OperationId,
     number: u8,
+    /// The zone that it launches in, where each is served.
+    zone: Option<ZoneName>,
     /// When it was first sent.
     sent: u64,
     /// When the attempt was sent that waits for its response.
@@ -123,15 +125,13 @@ impl World {
         &mut self,
         operation: OperationId,
         basis: &GroupReading,
-        number: u32,
+        (number, zone): (u32, Option<&ZoneName>),
     ) -> Result<(), Broken> {
         let (process, number) = (self.process, u8::try_from(number).expect("few"));
         let is_it = |one: &&mut Launch| one.process == process && one.operation == operation;
         if let Some(known) = self.launches.iter_mut().find(is_it) {
-            if known.awaited.replace(self.now).is_some() || known.number != number {
-                return Err(Broken(format!(
-                    "law 7: {operation:?} is to be sent while it waits, or with another number"
-                )));
+            if known.awaited.replace(self.now).is_some() || (known.number, known.zone.as_ref()) != (number, zone) {
+                return Err(Broken(format!("law 7: {operation:?} is to be sent while it waits, or is another one")));
             }
             return Ok(());
         }
@@ -139,6 +139,7 @@ impl World {
             process,
             operation,
             number,
+            zone: zone.cloned(),
             sent: self.now,
             awaited: Some(self.now),
             is_there: false,
@@ -149,24 +150,26 @@ impl World {
         });
         self.laws.launches(number);
         let now = Some(&self.cloud.view).filter(|view| self.laws.has_read(view));
-        self.promises.launches(self.group.state(), basis, number, now)
+        self.promises.launches(&self.group, basis, (number, zone), now)
     }
 
     /// The cloud launches as many instances.
     pub(super) fn make(&mut self, index: u8, number: u8) -> Result<(), Broken> {
         let before = self.cloud.view.clone();
         let launch = &mut self.launches[usize::from(index)];
-        let first = self.cloud.ids;
-        (0..number).for_each(|_| self.cloud.launch(self.now));
+        let listed = before.machines.len();
+        (0..number).for_each(|_| self.cloud.launch_in(launch.zone.as_ref(), self.now));
+        let made = self.cloud.view.machines[listed..].iter().map(|one| one.id).collect();
         self.left.failures -= u8::from(number < launch.number).min(self.left.failures);
-        (launch.made, launch.ended) = (Some((first..self.cloud.ids).collect()), self.now);
-        match self.cloud.kind {
-            Kind::Launching(Raises::Later) => launch.unraised = number,
+        (launch.made, launch.ended) = (Some(made), self.now);
+        match self.cloud.kind.raises() {
+            Some(Raises::Later) => launch.unraised = number,
             _ => self.cloud.view.desired += number,
         }
+        let zone = launch.zone.clone();
         self.cloud.remember(before, self.now);
         self.laws.settle(&self.cloud.view, self.now);
-        self.promises.made(number)
+        self.promises.made(number, zone.as_ref())
     }
 
     /// A launch raises the capacity.
@@ -259,7 +262,8 @@ impl World {
 
     pub(super) fn hash_launches(&self, age: impl Fn(u64) -> u64, hasher: &mut impl Hasher) {
         for launch in &self.launches {
-            (launch.process == self.process, launch.operation.0, launch.number, age(launch.sent)).hash(hasher);
+            (launch.process == self.process, launch.operation.0, launch.number, &launch.zone, age(launch.sent))
+                .hash(hasher);
             (launch.awaited.map(&age), launch.is_there, &launch.made, age(launch.ended)).hash(hasher);
             (launch.unraised, launch.is_over).hash(hasher);
         }

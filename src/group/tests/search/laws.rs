@@ -3,9 +3,9 @@
 use std::hash::{Hash, Hasher};
 
 use super::cloud::{Call, Kind, LAG, MAX, Stage, View, name, number};
-use super::world::{Asked, World};
-use crate::cloud::{GroupReading, InstanceState};
-use crate::group::{Group, GroupStatus};
+use super::promises::Asked;
+use super::world::World;
+use crate::cloud::{GroupReading, InstanceState, ZoneName};
 
 /// A law that does not hold, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -296,20 +296,29 @@ impl Laws {
     /// A request got the response OK.
     pub(super) fn responded(
         &self,
-        asked: Asked,
-        before: &GroupStatus,
-        group: &Group,
+        asked: &Asked,
+        before: &[(Option<ZoneName>, u32)],
+        world: &World,
         is_accepted: bool,
     ) -> Result<(), Broken> {
+        let group = &world.group;
         let after = group.state().status();
         let is_shown = match asked {
-            Asked::Increase(_) => after.target > if is_accepted { before.target } else { 0 },
+            Asked::Increase(_, zone) if is_accepted => {
+                let target = |targets: &[(Option<ZoneName>, u32)]| {
+                    targets.iter().find(|(one, _)| one == zone).map_or(0, |(_, target)| *target)
+                };
+                target(&world.targets()) > target(before)
+            }
+            Asked::Increase(..) => after.target > 0,
             Asked::Delete(id) | Asked::DeleteUnregistered(id) => {
                 let min = group.state().observation().reading.min;
-                if matches!(asked, Asked::DeleteUnregistered(_)) && after.target < min.min(before.target) {
+                if matches!(asked, Asked::DeleteUnregistered(_))
+                    && after.target < min.min(before.iter().map(|(_, target)| target).sum())
+                {
                     return broken(format!("law 6: i-{id} is not replaced, and the target is {}", after.target));
                 }
-                let id = name(id);
+                let id = name(*id);
                 let listed = after.instances.iter().find(|one| one.id == id);
                 listed.is_none_or(|one| one.state == InstanceState::Deleting) || group.is_to_be_resent(&id)
             }

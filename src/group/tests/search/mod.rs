@@ -71,6 +71,13 @@ fn launching(capacity: u8, live: u8, budget: Budget) {
     }
 }
 
+/// The same, where each of two zones is served.
+fn in_zones(capacity: u8, live: u8, budget: Budget) {
+    for raises in [Raises::WithInstances, Raises::Later] {
+        holds(Setting { kind: Kind::Zoned(raises), ..auto_scaling(capacity, live, budget) });
+    }
+}
+
 fn scale_set(kind: Kind, capacity: u8, live: u8, budget: Budget) -> Setting {
     Setting { kind, capacity, live, min: 0, budget }
 }
@@ -133,6 +140,26 @@ fn launches_while_others_change_the_group() {
 #[test]
 fn launches_with_everything() {
     launching(2, 2, EVERYTHING);
+}
+
+#[test]
+fn zones_alone() {
+    in_zones(1, 1, Budget { asks: 2, ..NOTHING });
+}
+
+#[test]
+fn zones_whose_launches_fail_in_part_and_get_lost() {
+    in_zones(1, 1, Budget { asks: 2, failures: 1, lost: 1, ..NOTHING });
+}
+
+#[test]
+fn zones_of_a_group_that_others_change() {
+    in_zones(2, 2, Budget { asks: 2, others: 2, ..NOTHING });
+}
+
+#[test]
+fn zones_with_everything() {
+    in_zones(2, 2, EVERYTHING);
 }
 
 #[test]

@@ -1,21 +1,32 @@
 //! What CA asked for and was promised: nothing is launched that nobody asked for, or twice, and nothing is lost.
 
-use super::cloud::View;
+use super::cloud::{View, ZONES};
 use super::laws::Broken;
-use super::world::{Asked, World};
-use crate::cloud::{GroupReading, InstanceState};
+use super::world::World;
+use crate::cloud::{GroupReading, InstanceState, ZoneName};
 use crate::group::Group;
-use crate::group::state::GroupState;
+use crate::group::cluster_nodes::ClusterNodes;
+
+/// What CA asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Asked {
+    Increase(u8, Option<ZoneName>),
+    Delete(u8),
+    DeleteUnregistered(u8),
+    Placeholder,
+    Decrease,
+}
 
 /// What was asked for and promised in a group that grows by launches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Promises {
     /// The capacity at the start, and what other clients have added.
     given: u8,
-    /// How many instances CA asked for, without the requests that got an error.
-    asked: u8,
+    /// How many instances CA asked for, without the requests that got an error: in the group or its first zone, and in
+    /// the second one.
+    asked: [u8; 2],
     /// How many were launched for that.
-    made: u8,
+    made: [u8; 2],
     /// How far the target does not fall: nobody has lowered anything since, and nothing has changed the group that the
     /// machine does not know.
     least: u8,
@@ -32,9 +43,9 @@ impl Promises {
         Self { given: capacity, ..Self::default() }
     }
 
-    pub(super) fn asks(&mut self, asked: Asked) {
-        if let Asked::Increase(number) = asked {
-            self.asked += number;
+    pub(super) fn asks(&mut self, asked: &Asked) {
+        if let Asked::Increase(number, zone) = asked {
+            self.asked[place(zone.as_ref())] += number;
         } else {
             self.is_lowered = true;
             self.gives_up(1);
@@ -42,14 +53,14 @@ impl Promises {
     }
 
     /// A request got an error. A capacity that was written for it may take effect all the same.
-    pub(super) fn refused(&mut self, asked: Asked, group: &Group) -> Result<(), Broken> {
-        let Asked::Increase(number) = asked else { return Ok(()) };
-        self.gives_up(number);
+    pub(super) fn refused(&mut self, asked: &Asked, group: &Group) -> Result<(), Broken> {
+        let Asked::Increase(number, zone) = asked else { return Ok(()) };
+        self.gives_up(*number);
         if is_withheld(group) {
             return Ok(());
         }
-        self.asked -= number;
-        self.made(0)
+        self.asked[place(zone.as_ref())] -= number;
+        self.made(0, zone.as_ref())
     }
 
     /// The target may fall by as many.
@@ -69,11 +80,13 @@ impl Promises {
         self.is_lagging = read != now && !is_from_before_launch;
     }
 
-    /// As many instances are launched.
-    pub(super) fn made(&mut self, number: u8) -> Result<(), Broken> {
-        self.made += number;
-        if self.made > self.asked {
-            return Err(Broken(format!("law 7: {} are launched, and {} were asked for", self.made, self.asked)));
+    /// As many instances are launched, in this zone if each is served.
+    pub(super) fn made(&mut self, number: u8, zone: Option<&ZoneName>) -> Result<(), Broken> {
+        let place = place(zone);
+        self.made[place] += number;
+        let (made, asked) = (self.made[place], self.asked[place]);
+        if made > asked {
+            return Err(Broken(format!("law 7: {made} are launched in {zone:?}, and {asked} were asked for")));
         }
         Ok(())
     }
@@ -82,11 +95,19 @@ impl Promises {
     /// others did.
     pub(super) fn launches(
         &mut self,
-        state: &GroupState,
+        group: &Group,
         basis: &GroupReading,
-        number: u8,
+        (number, zone): (u8, Option<&ZoneName>),
         now: Option<&View>,
     ) -> Result<(), Broken> {
+        let state = group.state();
+        let in_zone = state.status_in(zone, &ClusterNodes::Unwatched);
+        if zone.is_some() && in_zone.target < in_zone.live + u32::from(number) {
+            return Err(Broken(format!(
+                "law 4: {number} are launched in {zone:?}, whose target is {}",
+                in_zone.target
+            )));
+        }
         let status = state.status();
         let left_out = state.cancelled() + status.in_state(InstanceState::Deleting);
         if status.target + left_out < basis.desired + u32::from(number) {
@@ -99,7 +120,8 @@ impl Promises {
 
     /// What holds in every state.
     pub(super) fn check(&self, world: &World) -> Result<(), Broken> {
-        let (most, target) = (u32::from(self.given + self.asked), world.group.state().status().target);
+        let (most, target) =
+            (u32::from(self.given + self.asked.iter().sum::<u8>()), world.group.state().status().target);
         if target < u32::from(self.least) && !self.is_lagging {
             return Err(Broken(format!("law 7: the target is {target}, and {} were promised", self.least)));
         }
@@ -119,6 +141,10 @@ impl Promises {
         }
         Err(Broken(format!("law 1: a capacity of {to} is written for a launch: it undoes what others wrote")))
     }
+}
+
+fn place(zone: Option<&ZoneName>) -> usize {
+    usize::from(zone.is_some_and(|zone| **zone != *ZONES[0]))
 }
 
 /// Whether the cloud does not offer launches, so that capacities are written.

@@ -4,11 +4,12 @@ use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
 use super::actions::{Action, Budget, Outcome};
-use super::cloud::{Call, Cloud, Kind, LAG, OLD, Stage, View, at, failure, name, number, reading};
+use super::cloud::{Call, Cloud, Kind, LAG, OLD, Stage, View, at, failure, name, number, reading, zone_of};
 use super::launches::Launch;
 use super::laws::{Broken, Laws};
-use super::promises::Promises;
-use crate::cloud::{Acceptance, CloudError, Counts, Deletion, OperationHandle, ProviderId};
+use super::promises::{Asked, Promises};
+use crate::cloud::{Acceptance, CloudError, Counts, Deletion, OperationHandle, ProviderId, ZoneName};
+use crate::group::cluster_nodes::ClusterNodes;
 use crate::group::observation::Observation;
 use crate::group::request::{Mutation, NamedNode, NodeKind, Request, RequestKey};
 use crate::group::{
@@ -52,16 +53,6 @@ pub(super) struct World {
     pub laws: Laws,
     /// What the machine did at the last event, for the trace.
     pub decided: Vec<Effect>,
-}
-
-/// What CA asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Asked {
-    Increase(u8),
-    Delete(u8),
-    DeleteUnregistered(u8),
-    Placeholder,
-    Decrease,
 }
 
 /// The machine of a process that reads the group for the first time.
@@ -139,23 +130,28 @@ impl World {
                 }
             }
             Action::Wake => self.wake()?,
-            Action::Increase(number) => self.ask(Asked::Increase(number), Mutation::Increase(number.into()))?,
-            Action::Decrease => self.ask(Asked::Decrease, Mutation::Decrease(1))?,
+            Action::Increase(number, place) => {
+                let zone = self.cloud.kind.served()[usize::from(place)].clone();
+                self.ask(Asked::Increase(number, zone.clone()), Mutation::Increase(number.into()), zone)?;
+            }
+            Action::Decrease => {
+                let zone = self.missing().1;
+                self.ask(Asked::Decrease, Mutation::Decrease(1), zone)?;
+            }
             Action::Delete(id) => {
                 let node = NamedNode { id: name(id), kind: NodeKind::Registered };
                 self.laws.asked_to_delete(id);
-                self.ask(Asked::Delete(id), Mutation::Delete(vec![node]))?;
+                self.ask(Asked::Delete(id), Mutation::Delete(vec![node]), self.served_zone(id))?;
             }
             Action::DeleteUnregistered(id) => {
                 let node = NamedNode { id: name(id), kind: NodeKind::Unregistered };
                 self.laws.asked_to_delete(id);
-                self.ask(Asked::DeleteUnregistered(id), Mutation::Delete(vec![node]))?;
+                self.ask(Asked::DeleteUnregistered(id), Mutation::Delete(vec![node]), self.served_zone(id))?;
             }
             Action::DeletePlaceholder => {
-                let status = self.group.state().status();
-                let id = status.instances.iter().find(|one| !one.exists).map(|one| one.id.clone()).expect("enabled");
+                let (id, zone) = self.missing();
                 let node = NamedNode { id, kind: NodeKind::Unregistered };
-                self.ask(Asked::Placeholder, Mutation::Delete(vec![node]))?;
+                self.ask(Asked::Placeholder, Mutation::Delete(vec![node]), zone)?;
             }
             Action::Restart { reads, arrives } => self.restart(reads, arrives)?,
             Action::Succeeds(handle) => self.end(handle, PollEnd::Succeeded)?,
@@ -352,13 +348,28 @@ impl World {
         self.tell(Event::Woke)
     }
 
-    fn ask(&mut self, asked: Asked, mutation: Mutation) -> Result<(), Broken> {
+    /// The zone of an instance, where each is served.
+    fn served_zone(&self, id: u8) -> Option<ZoneName> {
+        self.cloud.kind.served().into_iter().flatten().find(|zone| **zone == *zone_of(id))
+    }
+
+    /// A placeholder, and the zone that is served with it.
+    fn missing(&self) -> (ProviderId, Option<ZoneName>) {
+        let status = self.group.state().status();
+        let missing = status.instances.iter().find(|one| !one.exists).expect("enabled");
+        let placeholders = self.group.state().placeholders().iter();
+        let zone = placeholders.filter(|one| one.id == missing.id).find_map(|one| one.zone.clone());
+        (missing.id.clone(), zone)
+    }
+
+    fn ask(&mut self, asked: Asked, mutation: Mutation, zone: Option<ZoneName>) -> Result<(), Broken> {
         self.left.asks -= 1;
         self.keys += 1;
+        self.promises.asks(&asked);
         self.asked.push((self.keys, asked));
-        self.promises.asks(asked);
         let send_by = Time::after_start(Duration::from_millis(self.now + 5_000));
-        let request = Request::new(RequestKey(self.keys), mutation, send_by);
+        let mut request = Request::new(RequestKey(self.keys), mutation, send_by);
+        request.zone = zone;
         self.tell(Event::Requested(vec![request]))
     }
 
@@ -394,7 +405,7 @@ impl World {
         self.answers.push(event);
         while !self.answers.is_empty() {
             let event = self.answers.remove(0);
-            let before = self.group.state().status();
+            let before = self.targets();
             let is_accepted = matches!(event, Event::CapacityWritten(Ok(_))) && self.group.later.is_empty();
             let (now, wall) = at(self.now);
             let effects = self.group.step(now, wall, event);
@@ -408,8 +419,8 @@ impl World {
                     let Some(position) = position else { continue };
                     let (_, what) = asked.remove(position);
                     match outcome {
-                        Ok(()) => self.laws.responded(what, &before, &self.group, is_accepted)?,
-                        Err(_) => self.promises.refused(what, &self.group)?,
+                        Ok(()) => self.laws.responded(&what, &before, self, is_accepted)?,
+                        Err(_) => self.promises.refused(&what, &self.group)?,
                     }
                 }
             }
@@ -417,6 +428,13 @@ impl World {
             self.decided.extend(effects);
         }
         Ok(())
+    }
+
+    /// The target of each node group that the group is served as.
+    pub(super) fn targets(&self) -> Vec<(Option<ZoneName>, u32)> {
+        let target =
+            |zone: &Option<ZoneName>| self.group.state().status_in(zone.as_ref(), &ClusterNodes::Unwatched).target;
+        self.cloud.kind.served().into_iter().map(|zone| (zone.clone(), target(&zone))).collect()
     }
 
     fn carry(&mut self, effect: &Effect) -> Result<(), Broken> {
@@ -435,7 +453,9 @@ impl World {
                 self.laws.sends();
                 self.call = Some(Call::Set { to, version: etag.unwrap_or(0) });
             }
-            Effect::Launch { operation, basis, number, .. } => self.send_launch(*operation, basis, *number)?,
+            Effect::Launch { operation, basis, number, zone, .. } => {
+                self.send_launch(*operation, basis, (*number, zone.as_ref()))?;
+            }
             Effect::Delete { basis, ids, .. } => {
                 let ids: Vec<u8> = ids.iter().filter_map(number).collect();
                 let listed = basis.instances.iter().flatten().filter(|one| one.counts == Counts::No);
