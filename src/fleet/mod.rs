@@ -185,10 +185,10 @@ impl Fleet {
 
     /// Sends a mutation to a group's keeper, and waits for the outcome within the caller's time.
     pub async fn mutate(&self, id: &str, mutation: Mutation, deadline: Deadline) -> Result<(), FleetError> {
-        let request = RequestRecord::new(self.snapshot().group(id), &mutation);
+        let request = RequestRecord::new(&self.journal, self.snapshot().group(id), &mutation);
         let outcome = self.carry_out(id, mutation, deadline).await;
         if let Some(request) = request {
-            request.ended(&self.journal, &outcome);
+            request.ended(&outcome);
         }
         outcome
     }

@@ -19,8 +19,8 @@ const OPERATIONS: FamilySpec = FamilySpec::counter(
     "headcount_operations",
     &["node_group", "operation", "result"],
     "Requests of the Cluster Autoscaler to change a node group, by result: ok, refused (by the group's limits), failed (the \
-     cloud refused or could not be reached), unknown (the response of the cloud was lost), late (not sent within the \
-     caller's deadline), failed_later (the cloud accepted it and did not carry it out)",
+     cloud refused or could not be reached), unknown (the response of the cloud was lost, or the caller left before it), \
+     late (not sent within the caller's deadline), failed_later (the cloud accepted it and did not carry it out)",
 );
 const SECONDS: FamilySpec = FamilySpec::histogram(
     "headcount_operation_duration_seconds",
@@ -83,7 +83,7 @@ pub enum RequestResult {
     Refused,
     /// The cloud refused it or could not be reached.
     Failed,
-    /// The response of the cloud was lost.
+    /// The response of the cloud was lost, or the caller left before it.
     Unknown,
     /// Not sent within the caller's deadline.
     Late,

@@ -14,8 +14,11 @@ use crate::group::Mutation;
 /// The most node names that a decision lists.
 const NODES_SHOWN: usize = 3;
 
-/// A request, with the status of its group when it arrived.
+/// A request, with the status of its group when it arrived. It is recorded when it ends, and when its caller leaves
+/// before that.
 pub(in crate::fleet) struct RequestRecord {
+    journal: Arc<Journal>,
+    is_recorded: bool,
     group: Arc<str>,
     kind: RequestKind,
     action: String,
@@ -25,7 +28,11 @@ pub(in crate::fleet) struct RequestRecord {
 
 impl RequestRecord {
     /// A request that has just arrived; `None` if there is no such group.
-    pub(in crate::fleet) fn new(group: Option<(&Arc<str>, &Arc<GroupView>)>, mutation: &Mutation) -> Option<Self> {
+    pub(in crate::fleet) fn new(
+        journal: &Arc<Journal>,
+        group: Option<(&Arc<str>, &Arc<GroupView>)>,
+        mutation: &Mutation,
+    ) -> Option<Self> {
         let (group, view) = group?;
         let (kind, action) = match mutation {
             Mutation::Increase(delta) => (RequestKind::Increase, format!("increase by {delta}")),
@@ -46,28 +53,38 @@ impl RequestRecord {
             "target {}, capacity {}, live {}, min {}, max {}",
             status.target, status.capacity, status.live, view.min, view.max
         );
-        Some(Self { group: Arc::clone(group), kind, action, basis, at: SystemTime::now() })
+        let (journal, group) = (Arc::clone(journal), Arc::clone(group));
+        Some(Self { journal, is_recorded: false, group, kind, action, basis, at: SystemTime::now() })
     }
 
     /// Records the result.
-    pub(in crate::fleet) fn ended(self, journal: &Journal, outcome: &Result<(), FleetError>) {
-        let result = match outcome {
-            Ok(()) => RequestResult::Ok,
-            Err(error) => result_of(error),
-        };
-        let reason = match outcome {
-            Ok(()) => self.basis,
-            Err(error) => format!("{}; {error}", self.basis),
-        };
-        journal.count_request(&self.group, self.kind, result);
-        journal.decide(Decision {
+    pub(in crate::fleet) fn ended(mut self, outcome: &Result<(), FleetError>) {
+        match outcome {
+            Ok(()) => self.record(RequestResult::Ok, None),
+            Err(error) => self.record(result_of(error), Some(&error.to_string())),
+        }
+    }
+
+    fn record(&mut self, result: RequestResult, why: Option<&str>) {
+        self.is_recorded = true;
+        let reason = why.map_or_else(|| self.basis.clone(), |why| format!("{}; {why}", self.basis));
+        self.journal.count_request(&self.group, self.kind, result);
+        self.journal.decide(Decision {
             at: self.at,
             group: self.group.to_string(),
-            action: self.action,
+            action: std::mem::take(&mut self.action),
             result: result.as_str(),
             reason: shorten(&reason, 2 * MESSAGE_CHARS_MAX),
             request_id: RequestId::current().map(|id| id.to_string()),
         });
+    }
+}
+
+impl Drop for RequestRecord {
+    fn drop(&mut self) {
+        if !self.is_recorded {
+            self.record(RequestResult::Unknown, Some("the caller left before the result was known"));
+        }
     }
 }
 
@@ -80,5 +97,27 @@ fn result_of(error: &FleetError) -> RequestResult {
         FleetError::OutcomeUnknown { .. } | FleetError::StillRunning { .. } => RequestResult::Unknown,
         FleetError::NotSent { .. } | FleetError::Busy { .. } | FleetError::NotServed { .. } => RequestResult::Late,
         _ => RequestResult::Failed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(journal: &Arc<Journal>) -> RequestRecord {
+        let (journal, basis) = (Arc::clone(journal), "target 3".to_owned());
+        let (kind, action) = (RequestKind::Increase, "increase by 2".to_owned());
+        RequestRecord { journal, is_recorded: false, group: "web".into(), kind, action, basis, at: SystemTime::now() }
+    }
+
+    #[test]
+    fn a_request_is_recorded_once_also_when_its_caller_leaves_before_the_result() {
+        let journal = Arc::<Journal>::default();
+        record(&journal).ended(&Ok(()));
+        drop(record(&journal));
+        let decisions = journal.decisions();
+        let results: Vec<_> = decisions.iter().map(|one| (one.action.as_str(), one.result)).collect();
+        assert_eq!(results, [("increase by 2", "unknown"), ("increase by 2", "ok")]);
+        assert_eq!(decisions[0].reason, "target 3; the caller left before the result was known");
     }
 }

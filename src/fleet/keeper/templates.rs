@@ -44,7 +44,9 @@ struct TemplateRequest {
 impl Keeper {
     /// Requests the template of the group, or of each zone that is served, where it is due.
     pub(super) fn request_templates(&mut self, reading: &GroupReading) {
-        for zone in self.served() {
+        let served = self.served();
+        self.templates.retain(|zone, _| served.contains(zone));
+        for zone in served {
             self.request_template(zone, reading);
         }
     }
