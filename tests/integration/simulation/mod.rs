@@ -32,6 +32,8 @@ const SEEDS: Range<u64> = 0..50;
 const SEEDS_OF_TWO: Range<u64> = 0..25;
 /// The same with groups that are served by zones.
 const SEEDS_BY_ZONES: Range<u64> = 76..96;
+/// The same with two processes.
+const SEEDS_OF_TWO_BY_ZONES: Range<u64> = 0..10;
 /// The seeds of each report's world.
 const SEEDS_OF_WORLD: Range<u64> = 0..3;
 /// The number of violations after which no more seeds are started.
@@ -121,6 +123,13 @@ fn two_fleets_hold_the_laws_through_every_handover() {
 fn the_laws_hold_for_groups_that_are_served_by_zones() {
     check(&seeds(SEEDS_BY_ZONES), "one process and separate zones", |seed| {
         Schedule::from_environment(seed, Processes::One).by_zones()
+    });
+}
+
+#[test]
+fn two_fleets_hold_the_laws_for_groups_that_are_served_by_zones() {
+    check(&seeds(SEEDS_OF_TWO_BY_ZONES), "two processes and separate zones", |seed| {
+        Schedule::from_environment(seed, Processes::Two).by_zones()
     });
 }
 

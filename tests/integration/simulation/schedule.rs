@@ -38,7 +38,7 @@ pub(super) struct Schedule {
     /// Faults that are left out. They are still drawn, so that the rest of the schedule does not change.
     pub(super) muted: BTreeSet<FaultKind>,
     /// Whether all groups are Auto Scaling groups that are served by zones.
-    has_separate_zones: bool,
+    pub(super) has_separate_zones: bool,
     /// The report whose group all groups are like, and its file.
     world: Option<Arc<(String, Report)>>,
 }
@@ -65,7 +65,7 @@ impl Schedule {
 
     /// The groups, as the report shows them if there is one: of what was drawn, their sizes stay, and how they treat
     /// overlapping operations.
-    fn seen(&self, plans: Vec<GroupPlan>) -> Vec<GroupPlan> {
+    pub(super) fn seen(&self, plans: Vec<GroupPlan>) -> Vec<GroupPlan> {
         if self.has_separate_zones {
             let mut rng = Rng::with_seed(self.seed).fork();
             return plans.iter().map(|plan| of_three_zones(plan, &mut rng)).collect();
@@ -180,11 +180,13 @@ impl Schedule {
 }
 
 impl Processes {
-    /// The test that has this many.
-    fn test(self) -> &'static str {
-        match self {
-            Self::One => "simulation::the_laws_hold_under_every_schedule",
-            Self::Two => "simulation::two_fleets_hold_the_laws_through_every_handover",
+    /// The test that has this many, and serves groups whole or by zones.
+    fn test(self, has_separate_zones: bool) -> &'static str {
+        match (self, has_separate_zones) {
+            (Self::One, false) => "simulation::the_laws_hold_under_every_schedule",
+            (Self::One, true) => "simulation::the_laws_hold_for_groups_that_are_served_by_zones",
+            (Self::Two, false) => "simulation::two_fleets_hold_the_laws_through_every_handover",
+            (Self::Two, true) => "simulation::two_fleets_hold_the_laws_for_groups_that_are_served_by_zones",
         }
     }
 }
@@ -196,8 +198,7 @@ impl fmt::Display for Schedule {
         write!(formatter, "HEADCOUNT_LOG=1 HEADCOUNT_SEEDS={}..{}", self.seed, self.seed + 1)?;
         write!(formatter, " HEADCOUNT_STEPS={} HEADCOUNT_MUTED={}", self.steps, muted.join(","))?;
         let test = match &self.world {
-            None if self.has_separate_zones => "simulation::the_laws_hold_for_groups_that_are_served_by_zones",
-            None => self.processes.test(),
+            None => self.processes.test(self.has_separate_zones),
             Some(world) => {
                 write!(formatter, " HEADCOUNT_WORLD=tests/reports/{}", world.0)?;
                 "simulation::the_laws_hold_in_the_world_of_each_report"

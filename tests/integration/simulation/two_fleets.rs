@@ -79,7 +79,8 @@ pub(super) async fn play(schedule: &Schedule) -> Result<(), Violation> {
     let mut rng = Rng::with_seed(schedule.seed);
     let muted = schedule.muted.iter().copied().chain(FaultKind::OF_ONE_PROCESS).collect();
     let (mut fault_plan, plans) = FaultPlan::over(&mut rng, &muted);
-    let leader = World::start(Arc::new(Simulated::with_groups(schedule.seed, plans)), schedule.seed, false);
+    let cloud = Simulated::with_groups(schedule.seed, schedule.seen(plans));
+    let leader = World::start(Arc::new(cloud), schedule.seed, schedule.has_separate_zones);
     let standby = leader.beside();
     leader.wait_ready(Duration::from_secs(120)).await?;
     let mut replicas = [leader, standby].map(|world| {

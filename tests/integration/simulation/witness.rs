@@ -201,8 +201,9 @@ impl WritableCloud for Witness {
     }
 
     async fn launch(&self, basis: &GroupReading, launch: &LaunchRequest) -> Result<LaunchResult, CloudError> {
-        let LaunchRequest { number, token, .. } = launch;
-        let detail = format!("+{number} {token}");
+        let LaunchRequest { number, token, zone } = launch;
+        let place = zone.as_ref().map(|zone| format!(" in {zone}")).unwrap_or_default();
+        let detail = format!("+{number} {token}{place}");
         // With its token, it is the same write.
         if !self.seen.has_sent(basis.name.as_str(), &detail) {
             self.seen.launches(basis, &detail);

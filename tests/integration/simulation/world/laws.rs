@@ -1,6 +1,5 @@
 //! The laws that the cloud and a process are checked against, and the exceptions that the simulation's README names.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use headcount::cloud::ProviderId;
@@ -119,12 +118,12 @@ impl World {
             writes.any(|write| {
                 let reads = of_group().filter(|call| call.kind == CallKind::Observe && call.at < write.at);
                 let Some(read) = reads.map(|call| call.at).max() else { return false };
-                let launches = || of_group().filter(|call| call.kind == CallKind::Launch);
-                // Another process launches, and its launch raised the capacity meanwhile.
-                let processes: BTreeSet<&str> = launches().filter_map(|call| process(&call.detail)).collect();
+                // Another process launches, and its launch raises the capacity meanwhile.
                 let is_under_way = |call: &Call| call.at <= write.at && read <= call.at + LAUNCH_LASTS;
+                let is_another = |call: &Call| self.has_sent(call) != self.has_sent(write);
+                let mut launches = of_group().filter(|call| call.kind == CallKind::Launch);
                 resized.iter().any(|resized| (read..=write.at + CALL_LASTS).contains(resized))
-                    || (processes.len() > 1 && launches().any(is_under_way))
+                    || launches.any(|call| is_under_way(call) && is_another(call))
             })
         })
     }
@@ -209,9 +208,4 @@ fn zones_disagree(snapshot: &Snapshot, group: &Group) -> Option<String> {
         let agrees = target == live && members.all(|member| is_listed(&member.provider_id));
         (!agrees).then(|| format!("{name}/{zone}: target {target}, live {live}"))
     })
-}
-
-/// The process that sent a launch: its token begins with a random number of the process.
-fn process(detail: &str) -> Option<&str> {
-    detail.split_once("headcount-").and_then(|(_, token)| token.split('-').next())
 }
