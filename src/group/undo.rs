@@ -1,5 +1,7 @@
 //! Raising a capacity back that our own write left too low (law 11), and what else is done without a request.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::Group;
@@ -7,11 +9,12 @@ use super::event::{Effect, Note, Scope};
 use super::job::{Answer, Call, CapacityOutcome, Job, Progress, Work};
 use super::limits::{DETAIL_LIMIT, LAUNCH_BEGINS, OWN_SURPLUS, READ_SOON, WATCH_EVERY};
 use super::lower::Lowering;
+use super::observation::Observation;
 use super::plan;
 use super::reading::Need;
 use super::state::WriteReason;
 use super::time::Time;
-use crate::cloud::{OwnLaunches, Shortfall};
+use crate::cloud::{OwnLaunches, ProviderId, Shortfall};
 
 /// How far raising a capacity back is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -19,9 +22,34 @@ pub(super) enum Undo {
     /// What the cloud launched for reasons of its own is being read.
     Activity,
     /// The group is being read.
-    Read(Option<OwnLaunches>),
+    Read(Option<Own>),
     /// The capacity was sent.
     Sent(u32),
+}
+
+/// What the cloud launched for reasons of its own.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Own {
+    launches: OwnLaunches,
+    /// The instances that were listed before these were read.
+    listed: BTreeSet<ProviderId>,
+}
+
+impl Own {
+    pub(super) fn new(launches: OwnLaunches, observation: &Observation) -> Self {
+        Self { launches, listed: observation.instances.iter().map(|one| one.id.clone()).collect() }
+    }
+
+    /// The same, with all that are listed only now. These activities cannot tell why they were launched; the next ones
+    /// do.
+    pub(super) fn with_new(&self, observation: &Observation) -> OwnLaunches {
+        let new = observation.instances.iter().filter(|one| !self.listed.contains(&one.id));
+        let new = new.map(|one| one.id.instance().to_owned());
+        let known: BTreeSet<&String> = self.launches.instances.iter().collect();
+        let new = new.filter(|instance| !known.contains(instance));
+        let instances = new.chain(self.launches.instances.iter().cloned()).collect();
+        OwnLaunches { instances, replacing: self.launches.replacing }
+    }
 }
 
 impl Group {
@@ -73,13 +101,13 @@ impl Group {
             Undo::Activity => {
                 let Answer::Activity(activity) = job.take_answer() else { return };
                 let own = match activity {
-                    Ok(activity) => Some(activity.own),
+                    Ok(activity) => Some(Own::new(activity.own, self.state.observation())),
                     Err(error) => {
                         self.activity_failed(error);
                         None
                     }
                 };
-                if plan::undone_capacity(&self.state, own.as_ref()).is_none() {
+                if plan::undone_capacity(&self.state, own.as_ref().map(|own| &own.launches)).is_none() {
                     return;
                 }
                 Undo::Read(own)
@@ -116,8 +144,9 @@ impl Group {
         self.job = next.map(|undo| Job { work: Work::Undo(undo), progress: job });
     }
 
-    fn raise_back(&mut self, own: Option<&OwnLaunches>) -> Option<u32> {
-        let to = plan::undone_capacity(&self.state, own).filter(|to| !self.has_just_raised_back(*to))?;
+    fn raise_back(&mut self, own: Option<&Own>) -> Option<u32> {
+        let own = own.map(|own| own.with_new(self.state.observation()));
+        let to = plan::undone_capacity(&self.state, own.as_ref()).filter(|to| !self.has_just_raised_back(*to))?;
         self.log(Note::RaisingBack(to));
         match self.send_capacity(to, WriteReason::Undo, Vec::new()) {
             Ok(()) => Some(to),

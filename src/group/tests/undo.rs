@@ -1,6 +1,7 @@
 //! When a capacity that our own write left too low is raised back, and how far (law 11).
 
 use super::super::doubt::doubt;
+use super::super::undo::Own;
 use super::*;
 use crate::cloud::GrowsBy;
 
@@ -96,6 +97,17 @@ fn an_instance_that_was_going_already_gave_up_no_place() {
     assert_eq!(group.undone(), Some(5));
     let replacement = OwnLaunches { replacing: 1, ..launched([5]) };
     assert_eq!(group.undone_with(&replacement), Some(5), "it replaces one, and is not too many");
+}
+
+#[test]
+fn no_room_is_made_for_an_instance_that_came_up_after_the_activities_were_read() {
+    let mut group = Group::new(5, live(0..5));
+    group.terminate(0..1);
+    group.see(4, all(&[going(0..1), live(1..5)]));
+    let own = Own::new(OwnLaunches::default(), group.observation());
+    group.see(4, all(&[going(0..1), live(1..6)]));
+    assert_eq!(group.undone(), Some(5), "it looks like the replacement of the one that was going");
+    assert_eq!(group.undone_with(&own.with_new(group.observation())), None, "the next activities tell");
 }
 
 #[test]

@@ -67,6 +67,15 @@ impl Aws {
         lock(&self.api.behavior).dates.len()
     }
 
+    /// Counts the reads of groups so far, also in a task of its own.
+    pub(crate) fn reads(&self) -> impl Fn() -> usize + Send + use<> {
+        let api = Arc::clone(&self.api);
+        move || {
+            let requests = api.core.requests();
+            requests.iter().filter(|request| request.matches("POST", "Action=DescribeAutoScalingGroups")).count()
+        }
+    }
+
     /// The body of the response to this request, as it is now.
     pub(crate) async fn body_of(&self, request: &Request) -> String {
         send(self.port.address(), "POST", "/", &[], &request.body).await.expect("a response").body

@@ -22,7 +22,7 @@ fn surplus(aws: &Aws, name: &str, count: u32) {
 
 /// Waits until Headcount has read its groups several more times.
 async fn read_again(client: &mut Client, aws: &Aws) {
-    let reads = || aws.requests_with("POST", "Action=DescribeAutoScalingGroups").len();
+    let reads = aws.reads();
     let before = reads();
     client.until("the groups are read again", async |_| reads() > before + 4).await;
 }
@@ -143,11 +143,16 @@ async fn asg_surplus_moves() {
     let ended = Arc::new(AtomicBool::new(false));
     let is_over = Arc::clone(&ended);
     // Each read shows another surplus.
+    let reads = aws.reads();
     let moving = tokio::spawn(async move {
+        let mut seen = 0;
         while !is_over.load(Ordering::Relaxed) {
-            let brief = Duration::from_millis(2_500);
-            simulated.world(|world, now| world.launch_surplus(now, "web", 1, brief)).expect("it exists");
-            tokio::time::sleep(Duration::from_millis(700)).await;
+            if reads() > seen {
+                seen = reads();
+                let brief = Duration::from_millis(2_500);
+                simulated.world(|world, now| world.launch_surplus(now, "web", 1, brief)).expect("it exists");
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
     });
     let mut setup = Setup::open(aws).await;
