@@ -187,16 +187,22 @@ fn what_was_not_launched_in_a_zone_is_given_back_in_that_zone() {
         .filter_map(|effect| if let Effect::Launch { operation, .. } = effect { Some(*operation) } else { None })
         .collect();
     let (now, at) = (Time::default() + Duration::from_secs(3), wall(3));
+    let missing_in_b = |group: &Group| {
+        let placeholders = group.state().placeholders().iter().filter(|one| one.zone == Some(b()));
+        placeholders.map(|one| one.id.clone()).collect::<Vec<_>>()
+    };
+    let missing = missing_in_b(&group);
     // One comes up in zone a, and none in zone b.
     let launched = LaunchResult { instances: vec!["i-6".to_owned()], failures: vec![shortage(at)] };
     let refused = CloudError::refused("launch", "g", "no capacity");
-    for (operation, answer) in operations.into_iter().zip([Ok(launched), Err(refused)]) {
-        group.step(now, at, Event::Launched(operation, answer));
-    }
+    group.step(now, at, Event::Launched(operations[0], Ok(launched)));
+    assert_eq!((missing.len(), missing_in_b(&group)), (2, missing), "the launch in zone b goes on");
+    group.step(now, at, Event::Launched(operations[1], Err(refused)));
     let targets = |group: &Group| (sizes(group, &a()).1, sizes(group, &b()).1);
     assert_eq!(targets(&group), (5, 3), "nothing was granted in zone b, and its caller has the error");
-    let decrease = vec![request(3, &b(), Mutation::Decrease(1)), request(4, &a(), Mutation::Decrease(1))];
     let shown = all(&[six(), living(NAMES[0], 6..7)]);
-    carry_out(&mut group, decrease, read((0, 20), 7, shown, 4));
+    carry_out(&mut group, vec![request(3, &b(), Mutation::Decrease(1))], read((0, 20), 7, shown.clone(), 4));
+    assert_eq!(targets(&group), (5, 3), "nothing is missing in zone b");
+    carry_out(&mut group, vec![request(4, &a(), Mutation::Decrease(1))], read((0, 20), 7, shown, 6));
     assert_eq!(targets(&group), (4, 3), "the failed one of zone a went");
 }

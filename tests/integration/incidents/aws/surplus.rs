@@ -142,15 +142,17 @@ async fn asg_surplus_moves() {
     let simulated = Arc::clone(aws.simulated());
     let ended = Arc::new(AtomicBool::new(false));
     let is_over = Arc::clone(&ended);
-    // Each read shows another surplus.
+    let served = Arc::new(AtomicBool::new(false));
+    let is_served = Arc::clone(&served);
+    // Each read shows another surplus: a larger one until the group is served.
     let reads = aws.reads();
     let moving = tokio::spawn(async move {
         let mut seen = 0;
         while !is_over.load(Ordering::Relaxed) {
             if reads() > seen {
                 seen = reads();
-                let brief = Duration::from_millis(2_500);
-                simulated.world(|world, now| world.launch_surplus(now, "web", 1, brief)).expect("it exists");
+                let lasts = if is_served.load(Ordering::Relaxed) { Duration::from_millis(2_500) } else { FOREVER };
+                simulated.world(|world, now| world.launch_surplus(now, "web", 1, lasts)).expect("it exists");
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -158,6 +160,7 @@ async fn asg_surplus_moves() {
     let mut setup = Setup::open(aws).await;
     let client = &mut setup.client;
     assert_eq!(client.target("web").await, 30, "served from the second read on");
+    served.store(true, Ordering::Relaxed);
     for _ in 0..3 {
         // The cloud removes the oldest first: by the time of the call, it might have removed one of those itself.
         let victim = client.nodes_in("web", 1).await.remove(20);
