@@ -67,17 +67,19 @@ fn auto_scaling(capacity: u8, live: u8, budget: Budget) -> Setting {
 }
 
 /// In both readings of what AWS documents.
-fn launching(capacity: u8, live: u8, budget: Budget) {
+fn in_both_readings(kind: fn(Raises) -> Kind, capacity: u8, live: u8, budget: Budget) {
     for raises in [Raises::WithInstances, Raises::Later] {
-        holds(Setting { kind: Kind::Launching(raises), ..auto_scaling(capacity, live, budget) });
+        holds(Setting { kind: kind(raises), ..auto_scaling(capacity, live, budget) });
     }
 }
 
-/// The same, where each of two zones is served.
+fn launching(capacity: u8, live: u8, budget: Budget) {
+    in_both_readings(Kind::Launching, capacity, live, budget);
+}
+
+/// Where each of two zones is served.
 fn in_zones(capacity: u8, live: u8, budget: Budget) {
-    for raises in [Raises::WithInstances, Raises::Later] {
-        holds(Setting { kind: Kind::Zoned(raises), ..auto_scaling(capacity, live, budget) });
-    }
+    in_both_readings(Kind::Zoned, capacity, live, budget);
 }
 
 fn scale_set(kind: Kind, capacity: u8, live: u8, budget: Budget) -> Setting {

@@ -123,7 +123,8 @@ impl World {
                 let is_another = |call: &Call| self.has_sent(call) != self.has_sent(write);
                 let mut launches = of_group().filter(|call| call.kind == CallKind::Launch);
                 resized.iter().any(|resized| (read..=write.at + CALL_LASTS).contains(resized))
-                    || launches.any(|call| is_under_way(call) && is_another(call))
+                    || (write.kind == CallKind::SetCapacity
+                        && launches.any(|call| is_under_way(call) && is_another(call)))
             })
         })
     }
