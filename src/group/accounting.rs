@@ -22,11 +22,19 @@ pub(crate) enum Accounting {
     Unknown,
     /// An observation after the acceptance still counted it.
     Counted,
-    /// The capacity no longer counts it. This does not change again while the instance is being deleted.
+    /// The capacity counted it and has fallen by it: a read that shows it live is older than one that we had. This does
+    /// not change again while the instance is being deleted.
+    GivenUp,
+    /// The capacity does not count it, and did not fall by it. Nor does this change.
     NotCounted,
 }
 
 impl Accounting {
+    /// Whether the capacity is known not to count it.
+    pub(crate) fn is_uncounted(self) -> bool {
+        matches!(self, Self::GivenUp | Self::NotCounted)
+    }
+
     /// Starts over, because a new deletion names the instance. What was observed during an earlier deletion does not
     /// apply to it.
     pub(crate) fn restart(&mut self) {
@@ -75,7 +83,7 @@ impl Baseline {
         let if_not_counted = fits(self.desired.saturating_sub(named));
         match (if_counted, if_not_counted) {
             (true, false) => Accounting::Counted,
-            (false, true) => Accounting::NotCounted,
+            (false, true) => Accounting::GivenUp,
             _ => Accounting::Unknown,
         }
     }

@@ -66,6 +66,6 @@ fn is_counted(instance: &Instance, accounting: Accounting) -> bool {
     match (instance.counts, instance.state) {
         (Counts::No, _) => false,
         (Counts::Yes, InstanceState::Deleting) => true,
-        _ => accounting != Accounting::NotCounted,
+        _ => !accounting.is_uncounted(),
     }
 }

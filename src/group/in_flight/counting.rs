@@ -37,7 +37,7 @@ impl InFlight {
             return;
         }
         for id in &baseline.named {
-            if self.accounting(id) != Accounting::NotCounted {
+            if !self.accounting(id).is_uncounted() {
                 self.accounting.insert(id.clone(), shown);
             }
         }
@@ -45,23 +45,29 @@ impl InFlight {
 
     /// The instances of accepted deletions that an observation is too old to show. A cloud that documents which
     /// instances its capacity counts lowers it when it accepts a deletion, and shows the instance as being deleted from
-    /// then on. So a read that does not is older than the deletion: AWS's reads lag by seconds.
+    /// then on. So a read that does not is older than the deletion: AWS's reads lag by seconds, and by more than the one
+    /// before.
     ///
-    /// A deletion without a response, and a note that instances are gone already, count as resubmitted. No capacity was
-    /// given up for them that a read would have to show.
+    /// A deletion without a response, and a note that instances are gone already, count as resubmitted. Until a read
+    /// showed that the capacity fell by them, none would have to show that.
     pub(crate) fn not_shown_by(&self, observation: &Observation) -> BTreeSet<ProviderId> {
         let is_recent =
             |one: &&Operation| one.phase == Phase::Unpolled && observation.begun.since(one.accepted) <= SETTLE;
-        let deletions = self.operations.iter().filter(is_recent).filter_map(|one| match &one.request {
-            OperationRequest::Deletion { ids, is_resubmitted: false, .. } => Some(ids),
-            _ => None,
-        });
-        let named: BTreeSet<&ProviderId> = deletions.flatten().collect();
+        let lowers = |id: &&ProviderId, is_resubmitted: bool| match self.accounting(id) {
+            Accounting::GivenUp => true,
+            Accounting::Unknown | Accounting::Counted => !is_resubmitted,
+            Accounting::NotCounted => false,
+        };
+        let named: BTreeSet<&ProviderId> =
+            self.operations.iter().filter(is_recent).fold(BTreeSet::new(), |mut named, one| {
+                if let OperationRequest::Deletion { ids, is_resubmitted, .. } = &one.request {
+                    named.extend(ids.iter().filter(|id| lowers(id, *is_resubmitted)));
+                }
+                named
+            });
         let lives = |one: &&Instance| one.counts == Counts::Yes && one.state != InstanceState::Deleting;
         let listed = observation.instances.iter().filter(lives).map(|one| &one.id);
-        // No capacity was given up for those that it does not count.
-        let lowers = |id: &&ProviderId| self.accounting(id) != Accounting::NotCounted;
-        listed.filter(|id| named.contains(id)).filter(lowers).cloned().collect()
+        listed.filter(|id| named.contains(id)).cloned().collect()
     }
 
     /// Keeps the accounting of instances that are still being deleted, and of no others.
@@ -81,9 +87,7 @@ impl InFlight {
             return;
         }
         let deleting = observation.instances.iter().filter(|one| one.state == InstanceState::Deleting);
-        for instance in deleting {
-            self.accounting.insert(instance.id.clone(), Accounting::NotCounted);
-        }
+        self.exclude(deleting.map(|one| one.id.clone()).collect());
     }
 
     /// The instances being deleted that the capacity has no room for beside those that live. Ones that it is known to
@@ -106,7 +110,12 @@ impl InFlight {
 
     /// Notes that the capacity counts none of these instances.
     pub(crate) fn exclude(&mut self, ids: BTreeSet<ProviderId>) {
-        self.accounting.extend(ids.into_iter().map(|id| (id, Accounting::NotCounted)));
+        for id in ids {
+            let accounting = self.accounting.entry(id).or_insert(Accounting::NotCounted);
+            if !accounting.is_uncounted() {
+                *accounting = Accounting::NotCounted;
+            }
+        }
     }
 }
 

@@ -169,13 +169,13 @@ impl InFlight {
         let ids = operation.deletes().cloned().unwrap_or_default();
         let is_uncounted = |other: &Instance| {
             let is_released = other.state == InstanceState::Deleting && other.counts == Counts::No;
-            is_released || self.accounting(&other.id) == Accounting::NotCounted
+            is_released || self.accounting(&other.id).is_uncounted()
         };
         self.baseline = Some(Baseline::new(&operation, before, ids.clone(), is_uncounted));
         // From now on, this deletion can be why the capacity is what it was before a scale-up. A scale-up that has been
         // visible no longer explains such a read as lagging.
         self.operations.retain(|operation| !operation.is_visible_unpolled_growth());
-        let lowers = |id: &&ProviderId| self.accounting(id) != Accounting::NotCounted;
+        let lowers = |id: &&ProviderId| !self.accounting(id).is_uncounted();
         let lowering: Vec<ProviderId> = ids.iter().filter(lowers).cloned().collect();
         self.lower_launches(&lowering);
         self.unread.extend(lowering);

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use std::time::SystemTime;
 
 use crate::group::Time;
-use crate::group::accounting::Accounting;
 
 use super::InFlight;
 use crate::cloud::{GroupReading, Instance, InstanceState, Launched, ProviderId};
@@ -115,7 +114,7 @@ impl InFlight {
         let is_settled = |one: &&Operation| one.phase == Phase::Unsettled && one.accepted <= observation.detailed;
         let unsettled = self.operations.iter().filter(is_settled).filter_map(|one| Some((one.sent, one.deletes()?)));
         let lowered = |ids: &BTreeSet<ProviderId>| {
-            count(ids.iter().filter(|id| self.accounting(id) != Accounting::NotCounted && !lives(id)).count())
+            count(ids.iter().filter(|id| !self.accounting(id).is_uncounted() && !lives(id)).count())
         };
         unsettled.map(|(sent, ids)| (sent, lowered(ids))).collect()
     }

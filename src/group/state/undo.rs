@@ -14,7 +14,6 @@ use serde::{Deserialize, Serialize};
 use super::{CapacityWrite, GroupState};
 use crate::cloud::{Counts, GrowsBy, Instance, OwnLaunches, ProviderId, Reads};
 use crate::group::Time;
-use crate::group::accounting::Accounting;
 use crate::group::limits::{LATE, UNDO_WINDOW};
 use crate::group::observation::{Observation, count};
 use crate::group::operation::Operation;
@@ -185,7 +184,7 @@ impl GroupState {
     /// Notes that the cloud refused part of a deletion that was sent. That part lowers nothing.
     pub(crate) fn refuse_deletion<'a>(&mut self, refused: impl IntoIterator<Item = &'a ProviderId>) {
         let in_flight = &self.in_flight;
-        let lowers = |id: &&ProviderId| in_flight.accounting(id) != Accounting::NotCounted;
+        let lowers = |id: &&ProviderId| !in_flight.accounting(id).is_uncounted();
         let number = count(refused.into_iter().filter(lowers).count());
         let lost = self.lost_write.as_mut().map(|lost| &mut lost.then);
         for writes in self.recent_writes.as_mut().into_iter().chain(lost) {

@@ -87,13 +87,36 @@ fn the_observation_after_the_acceptance_shows_the_accounting() {
     };
     let going = all(&[deleting(0..4, Counts::UntilDeleted), running(4..10)]);
     assert_eq!(shows(10, going.clone()), Accounting::Counted);
-    assert_eq!(shows(6, going.clone()), Accounting::NotCounted);
+    assert_eq!(shows(6, going.clone()), Accounting::GivenUp);
     assert_eq!(shows(8, going), Accounting::Unknown, "neither explains it");
     // Two instances are gone already, and the capacity has fallen by them: it still counts the other two.
     let half = all(&[deleting(2..4, Counts::UntilDeleted), running(4..10)]);
     assert_eq!(shows(8, half), Accounting::Counted);
     // Four others have left as well: the capacity may have fallen by them, or by those that were named.
     assert_eq!(shows(6, all(&[deleting(0..4, Counts::UntilDeleted), running(8..10)])), Accounting::Unknown);
+}
+
+#[test]
+fn a_read_that_is_older_than_the_one_before_brings_nothing_back_that_was_deleted() {
+    let counted = |numbers: std::ops::Range<u32>| -> Vec<Instance> {
+        numbers.map(|number| instance(number, InstanceState::Running, Counts::Yes)).collect()
+    };
+    for has_response in [true, false] {
+        let mut group = Group::new(6, counted(0..6));
+        if has_response {
+            group.delete_with(0..2, None);
+        } else {
+            let lost = ids(0..2).into_iter().collect();
+            group.state.lose_deletion(OperationId(9), lost, wall(1), group.now);
+        }
+        group.see(4, all(&[deleting(0..2, Counts::No), counted(2..6)]));
+        assert!(!group.state.may_be_outdated());
+        group.see(6, counted(0..6));
+        assert_eq!((group.target(), group.reported(InstanceState::Deleting)), (4, 2), "response: {has_response}");
+        assert!(group.state.may_be_outdated(), "no write is computed on it");
+        group.see(4, counted(2..6));
+        assert_eq!((group.target(), group.state.may_be_outdated()), (4, false));
+    }
 }
 
 #[test]
