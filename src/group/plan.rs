@@ -348,6 +348,8 @@ pub(crate) fn raised_capacity(state: &GroupState, delta: u32) -> Option<u32> {
 /// The capacity that a capacity which our own writes left too low is raised back to (law 11), if it is. Otherwise, the
 /// cloud would delete instances of its own choice (#10147). Never above the maximum. `own` are the instances that the
 /// cloud launched for reasons of its own ([`crate::cloud::LaunchActivity::own`]), if they can be read.
+///
+/// Launches in flight are left out of it: each raises the capacity by itself.
 pub(crate) fn undone_capacity(state: &GroupState, own: Option<&OwnLaunches>) -> Option<u32> {
     let reading = &state.observation().reading;
     // Where deletions can fail, the instances live on by themselves, and the next scale-up makes room for them.
@@ -355,12 +357,12 @@ pub(crate) fn undone_capacity(state: &GroupState, own: Option<&OwnLaunches>) -> 
         return None;
     }
     let owed = state.room_owed(own)?;
-    let census = state.census();
+    let (census, unshown) = (state.census(), state.in_flight().unshown());
     // Without preconditions, a capacity falls when the cloud accepts a deletion. A read that lags does not show that
     // yet, and the surplus is deleted meanwhile.
     let fallen = census.unread;
     let to = owed.room.min(reading.max);
-    if to <= reading.desired.saturating_add(state.in_flight().unshown()).saturating_sub(fallen) {
+    if to <= reading.desired.saturating_add(unshown).saturating_sub(fallen) {
         return None;
     }
     // A read that lags shows the capacity before our last writes, and raising it to the live instances would undo them.
@@ -368,7 +370,7 @@ pub(crate) fn undone_capacity(state: &GroupState, own: Option<&OwnLaunches>) -> 
     // written again.
     let meant = census.capacity.saturating_sub(fallen);
     if owed.undoes_a_later_write {
-        return Some(to.max(meant.min(reading.max)));
+        return Some(to.max(meant.min(reading.max)).saturating_sub(unshown));
     }
-    (to > meant && to >= state.own_capacity()).then_some(to)
+    (to > meant && to >= state.own_capacity()).then(|| to.saturating_sub(unshown))
 }

@@ -80,10 +80,6 @@ impl Group {
 
     fn undo_job(&mut self) -> Option<Job> {
         plan::undone_capacity(&self.state, Some(&OwnLaunches::default()))?;
-        // Its outcome decides how many live. Most are known in a moment, and the group is read again until then.
-        if self.state.in_flight().has_young_launch(self.now) {
-            return None;
-        }
         // Instances that the cloud launched for reasons of its own may be why more live than a write of ours left room
         // for.
         let sent = self.state.undone_since()?;

@@ -14,7 +14,7 @@ use super::state::{CapacityWrite, DeletionWrite, WriteReason};
 use crate::cloud::{Acceptance, CloudError, Counts, Deletion, GroupReading, OperationHandle, ProviderId};
 
 impl Group {
-    /// Sends one capacity write, computed on what was read fresh.
+    /// Sends one capacity write, computed on what was read fresh. Launches in flight are no part of it.
     pub(super) fn send_capacity(
         &mut self,
         to: u32,
@@ -26,7 +26,7 @@ impl Group {
             return Err(WriteError::Contended("it was not read".to_owned()));
         };
         let basis = fresh.basis;
-        let from = self.state.in_flight().capacity(&basis);
+        let from = self.state.in_flight().written_capacity(&basis);
         self.permit_write(format!("set the capacity from {from} to {to}"))?;
         let operation = self.next_operation();
         self.log(Note::SettingCapacity(operation, from, to));

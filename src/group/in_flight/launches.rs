@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::InFlight;
 use crate::cloud::{Counts, GroupReading, Instance, InstanceState, ProviderId, ZoneName};
 use crate::group::Time;
-use crate::group::limits::{LAUNCH_BEGINS, LAUNCH_RAISES, OPERATION_LIFE, SETTLE};
+use crate::group::limits::{LAUNCH_RAISES, OPERATION_LIFE, SETTLE};
 use crate::group::observation::{Observation, count};
 use crate::group::operation::{Operation, OperationId};
 
@@ -24,7 +24,7 @@ pub(super) struct Launch {
     zone: Option<ZoneName>,
     /// When it was sent.
     sent: Time,
-    /// The capacity that it was sent on, with what else was in flight.
+    /// The capacity that it was sent on, with what else was in flight; or what a later write made of that.
     from: u32,
     /// How many instances it launches: what was requested, and later what was launched.
     number: u32,
@@ -34,8 +34,6 @@ pub(super) struct Launch {
     launched: Option<Known>,
     /// Instances whose deletions lower the capacity, unless `from` shows them.
     deleted: BTreeSet<ProviderId>,
-    /// Whether a capacity was written since that includes it.
-    is_included: bool,
     /// How much of it the capacity that was read last does not show.
     unshown: u32,
     /// How many of its instances the last list does not show.
@@ -51,7 +49,7 @@ struct Known {
     unlisted: BTreeSet<String>,
     /// All that it launched.
     all: BTreeSet<String>,
-    /// Whether the capacity has been seen to include these instances, or was written since.
+    /// Whether the capacity has been seen to include these instances.
     is_shown: bool,
 }
 
@@ -76,7 +74,7 @@ impl Launch {
         let expected = self.from.saturating_add(self.number).saturating_sub(lowered);
         // `from` shows those that were accepted before, and this capacity still counts them.
         let capacity = capacity.saturating_sub(count(unread.difference(&self.deleted).count()));
-        if self.is_included { 0 } else { expected.saturating_sub(capacity).min(self.number) }
+        expected.saturating_sub(capacity).min(self.number)
     }
 
     /// What an observation with this capacity shows of it. `new` are listed instances that launches may have made whose
@@ -160,11 +158,6 @@ impl InFlight {
         self.launches.iter().find(|launch| launch.id == id)?.zone.clone()
     }
 
-    /// Whether a launch was sent a moment ago, and its outcome is not known.
-    pub(crate) fn has_young_launch(&self, now: Time) -> bool {
-        self.launches.iter().any(|launch| launch.launched.is_none() && now.since(launch.sent) < LAUNCH_BEGINS)
-    }
-
     /// Whether any launch may not have raised the capacity yet, or not as far as reads show.
     pub(crate) fn is_launching(&self) -> bool {
         self.launches.iter().any(|launch| !launch.is_settled())
@@ -188,7 +181,6 @@ impl InFlight {
             before: shown.instances.iter().map(|one| one.id.clone()).collect(),
             launched: None,
             deleted: self.unread.clone(),
-            is_included: false,
             unshown: number,
             unlisted: number,
         };
@@ -217,13 +209,13 @@ impl InFlight {
         short
     }
 
-    /// A capacity was written that includes all launches: none has to be added to what is read from now on.
-    pub(super) fn include_launches(&mut self) {
+    /// A capacity was written. It includes what the last observation showed of the launches; they add the rest to it.
+    pub(super) fn rebase_launches(&mut self, to: u32) {
+        let mut from = to;
         for launch in &mut self.launches {
-            (launch.is_included, launch.unshown) = (true, 0);
-            if let Some(known) = &mut launch.launched {
-                known.is_shown = true;
-            }
+            launch.from = from.saturating_sub(launch.number.saturating_sub(launch.unshown));
+            launch.deleted = self.unread.clone();
+            from = from.saturating_add(launch.unshown);
         }
     }
 
@@ -265,7 +257,7 @@ impl InFlight {
     }
 
     /// The capacity that a read means, with the capacity writes that it may not show yet.
-    pub(super) fn written_capacity(&self, reading: &GroupReading) -> u32 {
+    pub(crate) fn written_capacity(&self, reading: &GroupReading) -> u32 {
         let etag = reading.etag.as_deref();
         let explained = |capacity, operation: &Operation| operation.explains(capacity, etag).unwrap_or(capacity);
         self.operations.iter().filter(|one| !self.shows(one.sent)).fold(reading.desired, explained)

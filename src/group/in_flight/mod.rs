@@ -155,9 +155,7 @@ impl InFlight {
             let capacity = operation.capacity_mut();
             *capacity = capacity.saturating_add(to).saturating_sub(from);
         }
-        // A read that lags shows the capacity without the launches that it does not show.
-        let from = from.saturating_sub(self.unshown());
-        self.include_launches();
+        self.rebase_launches(to);
         let outdated = self.etags.iter().cloned().collect();
         let request = OperationRequest::Capacity { from, to, is_visible: false, outdated, expected };
         let phase = Phase::accepted(write.handle.clone());

@@ -21,10 +21,10 @@ use crate::group::operation::Operation;
 /// What our recent writes made of the capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct RecentWrites {
-    /// The capacity that was set last, or that the first deletion was computed on.
+    /// The capacity that was set last, or that the first deletion was computed on, with the launches that add to it.
     set: u32,
-    /// How much of it is launches that no read showed before the first deletion. What looks like it can be a surplus of
-    /// the cloud's own.
+    /// How much of it is launches that no read had shown by then. What looks like it can be a surplus of the cloud's
+    /// own.
     #[serde(default, skip_serializing_if = "is_zero")]
     unshown: u32,
     /// When a write that set this capacity was sent, by the cloud's clock. `None` if none did.
@@ -113,20 +113,23 @@ impl GroupState {
             return;
         }
         self.recent_writes = Some(self.with_write(write, write.accepted));
+        let to = write.to.saturating_add(self.in_flight.unshown());
         if let Some(lost) = &mut self.lost_write {
-            lost.then.seen = lost.then.seen.max(write.to.saturating_add(lost.then.named));
+            lost.then.seen = lost.then.seen.max(to.saturating_add(lost.then.named));
         }
     }
 
     /// What our recent writes and this one make of the capacity.
     fn with_write(&self, write: &CapacityWrite, at: Time) -> RecentWrites {
         let CapacityWrite { from, to, reason, sent, .. } = *write;
+        let unshown = self.in_flight.unshown();
+        let (from, to) = (from.saturating_add(unshown), to.saturating_add(unshown));
         let (recent, has_room) = (self.recent_writes(at), !self.has_surplus());
         let ceiling = recent.map_or(from, |recent| recent.ceiling().max(from));
         let grown = if reason == WriteReason::Requested { to.saturating_sub(from) } else { 0 };
         RecentWrites {
             set: to,
-            unshown: 0,
+            unshown,
             written: Some(sent),
             named: 0,
             seen: ceiling.saturating_add(grown).max(to),
@@ -195,12 +198,14 @@ impl GroupState {
     /// Notes the capacity that a read shows: another client's raise, or a write without a response that took effect.
     pub(super) fn note_capacity_read(&mut self, observation: &Observation) {
         let (desired, begun) = (observation.reading.desired, observation.begun);
+        // Launches that were in flight may have added to it since.
+        let with_launches = desired..=desired.saturating_add(self.in_flight.unshown());
         let lost = self.lost_write.as_mut().map(|lost| &mut lost.then);
         for writes in self.recent_writes.as_mut().into_iter().chain(lost).filter(|writes| desired > writes.set) {
             writes.seen = writes.seen.max(desired.saturating_add(writes.named));
         }
         let Some(lost) = &mut self.lost_write else { return };
-        if !lost.is_shown && desired == lost.then.set {
+        if !lost.is_shown && with_launches.contains(&lost.then.set) {
             lost.is_shown = true;
             self.recent_writes = Some(RecentWrites { at: begun.max(lost.then.at), is_watched: true, ..lost.then });
         }
@@ -267,11 +272,12 @@ impl GroupState {
     }
 
     /// The capacity that our last capacity write leads to, while a read may be older than that. AWS's reads lag by
-    /// seconds, and SetDesiredCapacity takes any number: one computed on an older read would undo what we wrote.
+    /// seconds, and SetDesiredCapacity takes any number: one computed on an older read would undo what we wrote. What
+    /// launches add is left out: this write may have come just after one did, and undone that.
     pub(crate) fn own_capacity(&self) -> u32 {
         let is_lagging = |recent: &RecentWrites| recent.written.is_some_and(|sent| !self.in_flight.shows(sent));
         let written = self.recent_writes(self.observation.begun).filter(is_lagging);
-        written.map_or(0, |recent| recent.result())
+        written.map_or(0, |recent| recent.result().saturating_sub(recent.unshown))
     }
 
     /// How many instances a capacity that our writes set has to have room for, if it is too low. `own` are instances

@@ -18,9 +18,9 @@ use crate::group::surplus::Surplus;
 /// A capacity write that the cloud accepted.
 #[derive(Clone, Debug)]
 pub(crate) struct CapacityWrite {
-    /// The capacity it was computed from.
+    /// The capacity it was computed from, without launches in flight.
     pub from: u32,
-    /// The capacity it set.
+    /// The capacity it set. Launches in flight add to it.
     pub to: u32,
     /// Why it was sent.
     pub reason: WriteReason,
@@ -66,8 +66,9 @@ impl GroupState {
         let CapacityWrite { from, to, accepted, sent, .. } = write;
         self.in_flight.exclude(write.without_room.clone());
         self.note_accepted(&write);
-        let deleted = from.saturating_sub(self.census().remaining);
-        let expected = to.saturating_sub(deleted);
+        let unshown = self.in_flight.unshown();
+        let deleted = from.saturating_add(unshown).saturating_sub(self.census().remaining);
+        let expected = to.saturating_add(unshown).saturating_sub(deleted);
         if to > from {
             self.grown = Some(accepted);
         }

@@ -105,6 +105,44 @@ fn instances_that_the_capacity_does_not_count_in_time_are_a_surplus() {
     assert_eq!(group.state.census().capacity, 3, "the group is about to terminate two");
 }
 
+#[test]
+fn a_capacity_that_is_raised_back_leaves_out_launches_in_flight() {
+    let live = |numbers: std::ops::Range<u32>| -> Vec<Instance> {
+        numbers.map(|number| instance(number, InstanceState::Running, Counts::Yes)).collect()
+    };
+    let mut group = Group::new(5, live(0..5));
+    let launch = group.launch(2);
+    group.delete_with(0..1, None);
+    // The named instance was going already, and AWS lowers the capacity for each call.
+    group.see(3, all(&[deleting(0..1, Counts::No), live(1..5)]));
+    let own = OwnLaunches::default();
+    assert_eq!(plan::undone_capacity(&group.state, Some(&own)), Some(4), "the launch adds two by itself");
+    group.write_undo(3, 4);
+    assert_eq!(group.target(), 6);
+    group.see(4, live(1..5));
+    assert_eq!(group.target(), 6, "the launch goes on");
+    group.end(launch, 5..7);
+    group.see(4, live(1..7));
+    assert_eq!((group.target(), plan::undone_capacity(&group.state, Some(&own))), (6, None), "it may add them later");
+    // It had added them just before that write, which undid it.
+    group.pass(11);
+    group.see(4, live(1..7));
+    assert_eq!(plan::undone_capacity(&group.state, Some(&own)), Some(6));
+}
+
+#[test]
+fn a_launch_adds_to_a_capacity_that_is_written_meanwhile() {
+    let mut group = Group::new(3, running(0..3));
+    let launch = group.launch(2);
+    group.write_undo(3, 4);
+    assert_eq!(group.target(), 6);
+    group.see(4, running(0..4));
+    assert_eq!(group.target(), 6);
+    group.end(launch, 4..6);
+    group.see(6, running(0..6));
+    assert_eq!((group.target(), group.placeholders().len()), (6, 0));
+}
+
 /// Both look like a capacity that does not show the launch yet.
 #[test]
 fn a_surplus_taken_for_a_launch_explains_no_lower_capacity() {
