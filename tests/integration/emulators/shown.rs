@@ -67,9 +67,11 @@ impl ShownGroup {
         let id = instance.id.as_str().rsplit('/').next().unwrap_or_default();
         let known = self.instances.iter().find(|instance| instance.id == id);
         let first = |list: &[String]| list.first().cloned().unwrap_or_default();
+        // One that is gone by now is known by its ID alone, which has its zone.
+        let zone = || self.plan.zones.iter().find(|zone| instance.id.is_in(zone)).cloned();
         ShownInstance {
             id: id.to_owned(),
-            zone: known.map_or_else(|| first(&self.plan.zones), |known| known.zone.clone()),
+            zone: known.map(|known| known.zone.clone()).or_else(zone).unwrap_or_else(|| first(&self.plan.zones)),
             instance_type: known.map_or_else(|| first(&self.plan.instance_types), |known| known.instance_type.clone()),
             phase,
             since: known.map_or(Duration::ZERO, |known| known.since),
