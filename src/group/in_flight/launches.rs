@@ -153,6 +153,12 @@ impl InFlight {
         unlisted
     }
 
+    /// Whether one of these launches is known to have made this instance.
+    pub(crate) fn has_launched(&self, id: &ProviderId) -> bool {
+        let mut known = self.launches.iter().filter_map(|launch| launch.launched.as_ref());
+        known.any(|known| known.all.contains(id.instance()))
+    }
+
     /// The zone of a launch, where each is served.
     pub(crate) fn zone_of(&self, id: OperationId) -> Option<ZoneName> {
         self.launches.iter().find(|launch| launch.id == id)?.zone.clone()
@@ -232,12 +238,8 @@ impl InFlight {
             return;
         }
         let capacity = self.written_capacity(&observation.reading);
-        let known = |name: &str| {
-            let all = self.launches.iter().filter_map(|launch| launch.launched.as_ref());
-            all.into_iter().any(|known| known.all.contains(name))
-        };
         let listed = observation.instances.iter().filter(|one| one.counts != Counts::No).map(|one| &one.id);
-        let mut new: Vec<&ProviderId> = listed.filter(|id| !known(id.instance())).collect();
+        let mut new: Vec<&ProviderId> = listed.filter(|id| !self.has_launched(id)).collect();
         let is_live = |one: &&Instance| one.counts != Counts::No && !self.is_leaving(one);
         let live = count(observation.instances.iter().filter(is_live).count());
         // Live instances beyond the capacity, without the cloud's own. It has no room yet for as many of those that

@@ -89,18 +89,17 @@ impl GroupState {
         census.live.saturating_add(counted).saturating_sub(census.capacity).min(new)
     }
 
-    /// Notes which instances the capacity has room for, as far as an observation tells: all live ones, or none in
-    /// particular.
+    /// Notes which instances the capacity has room for, as far as an observation tells: all live ones, or only those that
+    /// our launches made. Each of these raises it.
     pub(crate) fn note_room(&mut self) {
         let in_flight = &self.in_flight;
         let observation = &self.observation;
         self.within_capacity
             .retain(|id| in_flight.deletes(id) || observation.instances.iter().any(|one| one.id == *id));
-        if !self.has_surplus() && !self.may_have_own_surplus() && self.in_flight.surplus() == 0 {
-            let live =
-                observation.instances.iter().filter(|one| one.counts != Counts::No && !in_flight.is_leaving(one));
-            self.within_capacity.extend(live.map(|one| one.id.clone()));
-        }
+        let has_room = !self.has_surplus() && !self.may_have_own_surplus() && in_flight.surplus() == 0;
+        let live = observation.instances.iter().filter(|one| one.counts != Counts::No && !in_flight.is_leaving(one));
+        let within = live.filter(|one| has_room || in_flight.has_launched(&one.id));
+        self.within_capacity.extend(within.map(|one| one.id.clone()));
     }
 
     /// How many live instances the capacity once had room for.

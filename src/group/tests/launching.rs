@@ -131,6 +131,25 @@ fn a_capacity_that_is_raised_back_leaves_out_launches_in_flight() {
 }
 
 #[test]
+fn what_a_launch_made_is_to_stay_whatever_else_the_cloud_launches() {
+    let live = |numbers: std::ops::Range<u32>| -> Vec<Instance> {
+        numbers.map(|number| instance(number, InstanceState::Running, Counts::Yes)).collect()
+    };
+    let mut group = Group::new(5, live(0..5));
+    // The cloud launches two for reasons of its own.
+    group.see(5, all(&[live(0..5), live(10..12)]));
+    let launch = group.launch(2);
+    group.delete_with(0..1, None);
+    group.see(3, all(&[deleting(0..1, Counts::No), live(1..5), live(10..12)]));
+    group.write_undo(3, 4);
+    // The launch raised the capacity just before, and that write undid it. Activities cannot be read.
+    group.end(launch, 5..7);
+    group.pass(11);
+    group.see(4, all(&[live(1..7), live(10..12)]));
+    assert_eq!(plan::undone_capacity(&group.state, None), Some(6), "four of before, and two of the launch");
+}
+
+#[test]
 fn a_launch_adds_to_a_capacity_that_is_written_meanwhile() {
     let mut group = Group::new(3, running(0..3));
     let launch = group.launch(2);

@@ -18,7 +18,7 @@ const OWNERS: [(&str, &str); 7] = [
     ("Known", "in_flight/launches.rs"),
 ];
 /// Each of them is a reason why the machine is hard to hold in mind, so these numbers only fall. 45 is the aim.
-const FIELDS_MAX: usize = 79;
+const FIELDS_MAX: usize = 78;
 /// 18 is the aim.
 const CONSTANTS_MAX: usize = 35;
 
