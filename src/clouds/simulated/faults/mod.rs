@@ -34,6 +34,8 @@ pub struct Call {
     pub detail: String,
     /// The fault that it met.
     pub call_fault: Option<CallFault>,
+    /// How long its request and its response took together.
+    pub delay: Duration,
 }
 
 /// The faults of one simulated cloud, and the calls that were made to it.
@@ -119,12 +121,14 @@ impl Faults {
         if let Some(group) = group.filter(|_| kind.writes() && loses_response(call_fault.as_ref())) {
             self.lost.insert(group.to_owned(), at);
         }
-        let call = Call { at, kind, group: group.map(str::to_owned), detail, call_fault: call_fault.clone() };
+        let planned = self.rates.plan(&mut self.rng, call_fault.clone());
+        let delay = planned.delay_before + planned.delay_after;
+        let call = Call { at, kind, group: group.map(str::to_owned), detail, call_fault, delay };
         if self.calls.len() >= CALLS_MAX {
             self.calls.pop_front();
         }
         self.calls.push_back(call);
-        self.rates.plan(&mut self.rng, call_fault)
+        planned
     }
 
     /// The next fault of a read of a group.

@@ -26,6 +26,8 @@ const REPEATED_AFTER_CRASH: Duration = Duration::from_secs(22 + 22 + 25);
 const SURPLUS_TOLERATED: Duration = Duration::from_secs(25);
 /// How long a call may take to take effect, where the cloud responds in time.
 const CALL_LASTS: Duration = Duration::from_millis(1_500);
+/// How long Headcount waits for activities.
+const ACTIVITY_PATIENCE: Duration = Duration::from_secs(2);
 /// A launch takes as long as EC2 takes, up to this.
 const LAUNCH_LASTS: Duration = Duration::from_secs(20);
 /// How long a deletion may count before a read settles it: 10 s until its client gives up, 30 s in which reads may
@@ -56,13 +58,17 @@ impl World {
     }
 
     /// Whether a write to a group got no response. A termination that begins late is undone by a scale-up that was
-    /// computed before.
+    /// computed before. A launch that was under way in a crash is unknown to the next process, which may raise the
+    /// capacity back for its instances before it raises the capacity itself.
     fn had_late_write(&self, group: &str) -> bool {
+        let crashes = self.crashes.borrow();
         self.cloud.faults(|faults| {
-            faults.calls().any(|call| {
-                let is_write = matches!(call.kind, CallKind::SetCapacity | CallKind::DeleteInstances);
-                let is_lost = call.call_fault.as_ref().is_some_and(|fault| !matches!(fault, CallFault::Conflict));
-                is_write && is_lost && call.group.as_deref() == Some(group)
+            faults.calls().filter(|call| call.group.as_deref() == Some(group)).any(|call| match call.kind {
+                CallKind::SetCapacity | CallKind::DeleteInstances => {
+                    call.call_fault.as_ref().is_some_and(|fault| !matches!(fault, CallFault::Conflict))
+                }
+                CallKind::Launch => crashes.iter().any(|at| call.at <= *at && *at <= call.at + LAUNCH_LASTS),
+                _ => false,
             })
         })
     }
@@ -95,12 +101,17 @@ impl World {
     /// Whether the cloud failed a call that would have shown the surplus or raised the capacity back in time. Where
     /// the cloud has had a surplus of its own, only the activities tell it from instances that have to stay.
     fn was_blocked(&self, group: &str, at: Duration) -> bool {
-        let mut kinds = vec![CallKind::Observe, CallKind::SetCapacity];
-        kinds.extend(self.has_had_surplus(group).then_some(CallKind::LaunchActivity));
+        let has_had_surplus = self.has_had_surplus(group);
+        let has_failed = |call: &Call| match call.kind {
+            CallKind::Observe | CallKind::SetCapacity => call.call_fault.is_some(),
+            CallKind::LaunchActivity => {
+                has_had_surplus && (call.call_fault.is_some() || call.delay > ACTIVITY_PATIENCE)
+            }
+            _ => false,
+        };
         self.cloud.faults(|faults| {
-            let mut calls =
-                faults.calls().filter(|call| call.group.as_deref() == Some(group) && kinds.contains(&call.kind));
-            calls.any(|call| call.call_fault.is_some() && call.at <= at && at <= call.at + SURPLUS_TOLERATED)
+            let mut calls = faults.calls().filter(|call| call.group.as_deref() == Some(group));
+            calls.any(|call| has_failed(call) && call.at <= at && at <= call.at + SURPLUS_TOLERATED)
         })
     }
 
