@@ -90,9 +90,10 @@ impl RecentWrites {
         self.seen.saturating_sub(self.named).saturating_sub(self.unshown)
     }
 
-    /// The capacity that they lead to.
+    /// The capacity that they lead to. Launches that no read had shown by then are left out: the write may have come just
+    /// after one of them raised the capacity, and undone that.
     fn result(&self) -> u32 {
-        self.set.saturating_sub(self.named)
+        self.set.saturating_sub(self.named).saturating_sub(self.unshown)
     }
 }
 
@@ -272,12 +273,11 @@ impl GroupState {
     }
 
     /// The capacity that our last capacity write leads to, while a read may be older than that. AWS's reads lag by
-    /// seconds, and SetDesiredCapacity takes any number: one computed on an older read would undo what we wrote. What
-    /// launches add is left out: this write may have come just after one did, and undone that.
+    /// seconds, and SetDesiredCapacity takes any number: one computed on an older read would undo what we wrote.
     pub(crate) fn own_capacity(&self) -> u32 {
         let is_lagging = |recent: &RecentWrites| recent.written.is_some_and(|sent| !self.in_flight.shows(sent));
         let written = self.recent_writes(self.observation.begun).filter(is_lagging);
-        written.map_or(0, |recent| recent.result().saturating_sub(recent.unshown))
+        written.map_or(0, |recent| recent.result())
     }
 
     /// How many instances a capacity that our writes set has to have room for, if it is too low. `own` are instances
