@@ -24,7 +24,7 @@ pub(super) struct Launch {
     zone: Option<ZoneName>,
     /// When it was sent.
     sent: Time,
-    /// The capacity that it was sent on, with what else was in flight; or what a later write made of that.
+    /// The capacity that it adds to, with the launches before it.
     from: u32,
     /// How many instances it launches: what was requested, and later what was launched.
     number: u32,
