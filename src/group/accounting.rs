@@ -22,10 +22,10 @@ pub(crate) enum Accounting {
     Unknown,
     /// An observation after the acceptance still counted it.
     Counted,
-    /// The capacity counted it and has fallen by it: a read that shows it live is older than one that we had. This does
-    /// not change again while the instance is being deleted.
+    /// The capacity counted it and has fallen by it. A read that shows it live is older than the one that showed this.
+    /// It does not change again while the instance is being deleted.
     GivenUp,
-    /// The capacity does not count it, and did not fall by it. Nor does this change.
+    /// The capacity does not count it, and did not fall by it. This does not change either.
     NotCounted,
 }
 

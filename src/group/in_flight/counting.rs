@@ -45,11 +45,11 @@ impl InFlight {
 
     /// The instances of accepted deletions that an observation is too old to show. A cloud that documents which
     /// instances its capacity counts lowers it when it accepts a deletion, and shows the instance as being deleted from
-    /// then on. So a read that does not is older than the deletion: AWS's reads lag by seconds, and by more than the one
-    /// before.
+    /// then on. So a read that does not is older than the deletion: AWS's reads lag by seconds, and one can lag more than
+    /// the one before it.
     ///
     /// A deletion without a response, and a note that instances are gone already, count as resubmitted. Until a read
-    /// showed that the capacity fell by them, none would have to show that.
+    /// shows that the capacity fell by them, no other read has to show it.
     pub(crate) fn not_shown_by(&self, observation: &Observation) -> BTreeSet<ProviderId> {
         let is_recent =
             |one: &&Operation| one.phase == Phase::Unpolled && observation.begun.since(one.accepted) <= SETTLE;
@@ -58,13 +58,12 @@ impl InFlight {
             Accounting::Unknown | Accounting::Counted => !is_resubmitted,
             Accounting::NotCounted => false,
         };
-        let named: BTreeSet<&ProviderId> =
-            self.operations.iter().filter(is_recent).fold(BTreeSet::new(), |mut named, one| {
-                if let OperationRequest::Deletion { ids, is_resubmitted, .. } = &one.request {
-                    named.extend(ids.iter().filter(|id| lowers(id, *is_resubmitted)));
-                }
-                named
-            });
+        let deletions = self.operations.iter().filter(is_recent).filter_map(|one| match &one.request {
+            OperationRequest::Deletion { ids, is_resubmitted, .. } => Some((ids, *is_resubmitted)),
+            OperationRequest::Capacity { .. } => None,
+        });
+        let named = deletions.flat_map(|(ids, is_resubmitted)| ids.iter().filter(move |id| lowers(id, is_resubmitted)));
+        let named: BTreeSet<&ProviderId> = named.collect();
         let lives = |one: &&Instance| one.counts == Counts::Yes && one.state != InstanceState::Deleting;
         let listed = observation.instances.iter().filter(lives).map(|one| &one.id);
         listed.filter(|id| named.contains(id)).cloned().collect()
@@ -108,7 +107,7 @@ impl InFlight {
         without_room.map(|one| one.id.clone()).collect()
     }
 
-    /// Notes that the capacity counts none of these instances.
+    /// Notes that the capacity counts none of these instances. Those that it is known to have given up stay so.
     pub(crate) fn exclude(&mut self, ids: BTreeSet<ProviderId>) {
         for id in ids {
             let accounting = self.accounting.entry(id).or_insert(Accounting::NotCounted);

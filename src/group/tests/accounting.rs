@@ -57,9 +57,6 @@ fn instances_of_a_deletion_that_has_ended_take_nothing_from_the_capacity_however
 
 #[test]
 fn a_read_that_shows_a_deletion_does_not_lag_behind_the_scale_up_before_it() {
-    let counted = |numbers: std::ops::Range<u32>| -> Vec<Instance> {
-        numbers.map(|number| instance(number, InstanceState::Running, Counts::Yes)).collect()
-    };
     let mut group = Group::new(5, counted(0..5));
     group.write(5, 6, None);
     group.delete(0..1);
@@ -98,9 +95,6 @@ fn the_observation_after_the_acceptance_shows_the_accounting() {
 
 #[test]
 fn a_read_that_is_older_than_the_one_before_brings_nothing_back_that_was_deleted() {
-    let counted = |numbers: std::ops::Range<u32>| -> Vec<Instance> {
-        numbers.map(|number| instance(number, InstanceState::Running, Counts::Yes)).collect()
-    };
     for has_response in [true, false] {
         let mut group = Group::new(6, counted(0..6));
         if has_response {

@@ -83,15 +83,12 @@ fn a_read_that_lags_behind_a_capacity_that_was_shown_takes_nothing_back() {
 
 #[test]
 fn a_read_that_lags_behind_a_deletion_takes_no_launch_after_it_back() {
-    let live = |numbers: std::ops::Range<u32>| -> Vec<Instance> {
-        numbers.map(|number| instance(number, InstanceState::Running, Counts::Yes)).collect()
-    };
-    let mut group = Group::new(3, live(0..3));
+    let mut group = Group::new(3, counted(0..3));
     group.delete_with(0..1, None);
-    group.see(2, all(&[deleting(0..1, Counts::No), live(1..3)]));
+    group.see(2, all(&[deleting(0..1, Counts::No), counted(1..3)]));
     group.launch(1);
     assert_eq!(group.target(), 3);
-    group.see(3, live(0..3));
+    group.see(3, counted(0..3));
     assert_eq!(group.target(), 3, "it shows neither the deletion nor the launch");
 }
 
@@ -107,45 +104,39 @@ fn instances_that_the_capacity_does_not_count_in_time_are_a_surplus() {
 
 #[test]
 fn a_capacity_that_is_raised_back_leaves_out_launches_in_flight() {
-    let live = |numbers: std::ops::Range<u32>| -> Vec<Instance> {
-        numbers.map(|number| instance(number, InstanceState::Running, Counts::Yes)).collect()
-    };
-    let mut group = Group::new(5, live(0..5));
+    let mut group = Group::new(5, counted(0..5));
     let launch = group.launch(2);
     group.delete_with(0..1, None);
     // The named instance was going already, and AWS lowers the capacity for each call.
-    group.see(3, all(&[deleting(0..1, Counts::No), live(1..5)]));
+    group.see(3, all(&[deleting(0..1, Counts::No), counted(1..5)]));
     let own = OwnLaunches::default();
     assert_eq!(plan::undone_capacity(&group.state, Some(&own)), Some(4), "the launch adds two by itself");
     group.write_undo(3, 4);
     assert_eq!(group.target(), 6);
-    group.see(4, live(1..5));
+    group.see(4, counted(1..5));
     assert_eq!(group.target(), 6, "the launch goes on");
     group.end(launch, 5..7);
-    group.see(4, live(1..7));
+    group.see(4, counted(1..7));
     assert_eq!((group.target(), plan::undone_capacity(&group.state, Some(&own))), (6, None), "it may add them later");
     // It had added them just before that write, which undid it.
     group.pass(11);
-    group.see(4, live(1..7));
+    group.see(4, counted(1..7));
     assert_eq!(plan::undone_capacity(&group.state, Some(&own)), Some(6));
 }
 
 #[test]
 fn what_a_launch_made_is_to_stay_whatever_else_the_cloud_launches() {
-    let live = |numbers: std::ops::Range<u32>| -> Vec<Instance> {
-        numbers.map(|number| instance(number, InstanceState::Running, Counts::Yes)).collect()
-    };
-    let mut group = Group::new(5, live(0..5));
+    let mut group = Group::new(5, counted(0..5));
     // The cloud launches two for reasons of its own.
-    group.see(5, all(&[live(0..5), live(10..12)]));
+    group.see(5, all(&[counted(0..5), counted(10..12)]));
     let launch = group.launch(2);
     group.delete_with(0..1, None);
-    group.see(3, all(&[deleting(0..1, Counts::No), live(1..5), live(10..12)]));
+    group.see(3, all(&[deleting(0..1, Counts::No), counted(1..5), counted(10..12)]));
     group.write_undo(3, 4);
     // The launch raised the capacity just before, and that write undid it. Activities cannot be read.
     group.end(launch, 5..7);
     group.pass(11);
-    group.see(4, all(&[live(1..7), live(10..12)]));
+    group.see(4, all(&[counted(1..7), counted(10..12)]));
     assert_eq!(plan::undone_capacity(&group.state, None), Some(6), "four of before, and two of the launch");
 }
 
@@ -165,19 +156,16 @@ fn a_launch_adds_to_a_capacity_that_is_written_meanwhile() {
 /// Both look like a capacity that does not show the launch yet.
 #[test]
 fn a_surplus_taken_for_a_launch_explains_no_lower_capacity() {
-    let live = |numbers: std::ops::Range<u32>| -> Vec<Instance> {
-        numbers.map(|number| instance(number, InstanceState::Running, Counts::Yes)).collect()
-    };
-    let mut group = Group::new(5, live(0..5));
+    let mut group = Group::new(5, counted(0..5));
     let launch = group.launch(2);
     group.end(launch, 5..7);
     group.pass(8);
-    group.see(7, live(0..9));
+    group.see(7, counted(0..9));
     assert_eq!(group.state.in_flight().unshown(), 2, "the cloud launched two for reasons of its own");
     group.delete_with(0..1, None);
     group.pass(3);
     // The named instance was going already, and AWS lowers the capacity for each call.
-    group.see(5, all(&[deleting(0..1, Counts::No), live(1..9)]));
+    group.see(5, all(&[deleting(0..1, Counts::No), counted(1..9)]));
     let own = OwnLaunches { instances: vec![id(8).to_string(), id(7).to_string()], replacing: 0 };
     assert_eq!(plan::undone_capacity(&group.state, Some(&own)), Some(6), "six nodes were to stay");
 }

@@ -54,6 +54,11 @@ fn running(numbers: std::ops::Range<u32>) -> Vec<Instance> {
     numbers.map(|number| instance(number, InstanceState::Running, Counts::UntilDeleted)).collect()
 }
 
+/// Live instances that the capacity is documented to count, as on AWS.
+fn counted(numbers: std::ops::Range<u32>) -> Vec<Instance> {
+    numbers.map(|number| instance(number, InstanceState::Running, Counts::Yes)).collect()
+}
+
 fn deleting(numbers: std::ops::Range<u32>, counts: Counts) -> Vec<Instance> {
     numbers.map(|number| instance(number, InstanceState::Deleting, counts)).collect()
 }

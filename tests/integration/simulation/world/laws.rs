@@ -26,7 +26,7 @@ const REPEATED_AFTER_CRASH: Duration = Duration::from_secs(22 + 22 + 25);
 const SURPLUS_TOLERATED: Duration = Duration::from_secs(25);
 /// How long a call may take to take effect, where the cloud responds in time.
 const CALL_LASTS: Duration = Duration::from_millis(1_500);
-/// How long Headcount waits for activities.
+/// How long Headcount waits for activities: `DETAIL_LIMIT`.
 const ACTIVITY_PATIENCE: Duration = Duration::from_secs(2);
 /// A launch takes as long as EC2 takes, up to this.
 const LAUNCH_LASTS: Duration = Duration::from_secs(20);
