@@ -86,7 +86,11 @@ impl InFlight {
             return;
         }
         let deleting = observation.instances.iter().filter(|one| one.state == InstanceState::Deleting);
-        self.exclude(deleting.map(|one| one.id.clone()).collect());
+        for instance in deleting {
+            // The deletions of ours that lower nothing are excluded when they are sent.
+            let is_ours = self.deletes(&instance.id);
+            self.leave_out(&instance.id, if is_ours { Accounting::GivenUp } else { Accounting::NotCounted });
+        }
     }
 
     /// The instances being deleted that the capacity has no room for beside those that live. Ones that it is known to
@@ -110,10 +114,13 @@ impl InFlight {
     /// Notes that the capacity counts none of these instances. Those that it is known to have given up stay so.
     pub(crate) fn exclude(&mut self, ids: BTreeSet<ProviderId>) {
         for id in ids {
-            let accounting = self.accounting.entry(id).or_insert(Accounting::NotCounted);
-            if !accounting.is_uncounted() {
-                *accounting = Accounting::NotCounted;
-            }
+            self.leave_out(&id, Accounting::NotCounted);
+        }
+    }
+
+    fn leave_out(&mut self, id: &ProviderId, uncounted: Accounting) {
+        if !self.accounting(id).is_uncounted() {
+            self.accounting.insert(id.clone(), uncounted);
         }
     }
 }

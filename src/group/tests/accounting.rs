@@ -114,6 +114,18 @@ fn a_read_that_is_older_than_the_one_before_brings_nothing_back_that_was_deleted
 }
 
 #[test]
+fn an_older_read_brings_nothing_back_of_two_deletions_that_one_read_shows() {
+    let mut group = Group::new(6, counted(0..6));
+    group.delete_with(0..1, None);
+    group.see(6, counted(0..6));
+    group.delete_with(1..2, None);
+    group.see(4, all(&[deleting(0..2, Counts::No), counted(2..6)]));
+    group.see(6, counted(0..6));
+    assert_eq!((group.target(), group.reported(InstanceState::Deleting)), (4, 2));
+    assert!(group.state.may_be_outdated(), "no write is computed on it");
+}
+
+#[test]
 fn after_a_restart_instances_being_deleted_are_not_in_the_target_under_either_accounting() {
     let list = all(&[deleting(0..3, Counts::UntilDeleted), running(3..10)]);
     for desired in [10, 7] {
