@@ -169,6 +169,11 @@ impl CallMeter {
         Self { responses: Some(responses), ..self }
     }
 
+    /// The source whose calls it counts, for log lines. `None` if it counts nothing.
+    pub fn source(&self) -> Option<&str> {
+        self.counts.as_ref().map(|counts| &*counts.source)
+    }
+
     /// Keeps what HTTP says of a response, if anyone wants it.
     pub fn responded<'a>(&self, api: &'static str, status: u16, headers: impl Iterator<Item = (&'a str, &'a str)>) {
         if let Some(responses) = &self.responses {

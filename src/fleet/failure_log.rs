@@ -1,9 +1,12 @@
 //! Failures that repeat, logged once.
 
 use std::fmt::Display;
+use std::sync::Arc;
 
 /// Something that may fail again and again, and is logged once.
 pub(super) struct FailureLog {
+    /// The source that it concerns, if it is one of several.
+    source: Option<Arc<str>>,
     failing: &'static str,
     over: &'static str,
     made: bool,
@@ -11,22 +14,28 @@ pub(super) struct FailureLog {
 
 impl FailureLog {
     pub(super) fn of(failing: &'static str, over: &'static str) -> Self {
-        Self { failing, over, made: false }
+        Self { source: None, failing, over, made: false }
+    }
+
+    /// The same, about one of the sources.
+    pub(super) fn in_source(source: &Arc<str>, failing: &'static str, over: &'static str) -> Self {
+        Self { source: Some(Arc::clone(source)), ..Self::of(failing, over) }
     }
 
     /// Returns the value of a success. A failure is logged, unless the last outcome was one too.
     pub(super) fn unless<T, E: Display>(&mut self, outcome: Result<T, E>) -> Option<T> {
         let changed = self.turn(outcome.is_err());
+        let source = self.source.as_deref();
         match outcome {
             Ok(outcome) => {
                 if changed {
-                    tracing::info!("{}", self.over);
+                    tracing::info!(source, "{}", self.over);
                 }
                 Some(outcome)
             }
             Err(error) => {
                 if changed {
-                    tracing::warn!(%error, "{}", self.failing);
+                    tracing::warn!(source, %error, "{}", self.failing);
                 }
                 None
             }

@@ -65,9 +65,9 @@ impl Service {
         if !is_first_time(&self.warned_of_options, id) {
             return;
         }
-        let autoscaler = Dialect::of(defaults);
+        let autoscaler = Dialect::of(defaults).map(Dialect::releases);
         tracing::warn!(
-            group = %id, ?autoscaler,
+            group = %id, autoscaler,
             "autoscaling options of the node group are withheld: with them, this release of the Cluster Autoscaler \
              would treat booting nodes as unready or delete new nodes; to send them to 1.35 and later anyway, set \
              grpc.optionsSince135: send"

@@ -37,10 +37,11 @@ pub(in crate::fleet) fn write(group: &str, source: &str, note: &Note) {
             tracing::info!(%group, %operation, from, to, "setting the capacity of the node group");
         }
         Note::CapacityBusy(operation, error) => {
-            tracing::warn!(%group, %operation, %error, "capacity not set; trying again if the caller's time allows");
+            tracing::warn!(%group, %operation, %error, "the cloud did not accept a new capacity of the node \
+                group; trying again if the caller's time allows");
         }
         Note::CapacityRefused(operation, error) => {
-            tracing::warn!(%group, %operation, %error, "capacity not set");
+            tracing::warn!(%group, %operation, %error, "the cloud refused to set the capacity of the node group");
         }
         Note::CapacityLost(operation, error) => {
             tracing::warn!(%group, %operation, %error, "the response to a capacity write was lost; reading the node \
@@ -72,19 +73,19 @@ pub(in crate::fleet) fn write(group: &str, source: &str, note: &Note) {
             tracing::info!(%group, %operation, instances = ids.len(), ids = ?FirstIds(ids), "deleting instances");
         }
         Note::NotDeleted(operation, instance, error) => {
-            tracing::warn!(%group, %operation, %instance, %error, "instance not deleted");
+            tracing::warn!(%group, %operation, %instance, %error, "the cloud refused to delete an instance");
         }
         Note::DeletionLost(operation, error) => {
             tracing::warn!(%group, %operation, %error, "the response to a deletion was lost; it is not sent again \
                 until a read shows the outcome");
         }
         Note::DeletionBusy(error) => {
-            tracing::warn!(%group, %error, "deletion not accepted; reading the node group again");
+            tracing::warn!(%group, %error, "the cloud did not accept a deletion; reading the node group again");
         }
-        Note::DeletionRefusedByCloud(error) => tracing::warn!(%group, %error, "deletion refused"),
+        Note::DeletionRefusedByCloud(error) => tracing::warn!(%group, %error, "the cloud refused a deletion"),
         Note::DeletionRefused(error) => tracing::warn!(%group, %error, "deletion refused"),
         Note::NothingToDecrease => {
-            tracing::warn!(%group, "nothing to decrease: no capacity of the node group is missing");
+            tracing::warn!(%group, "nothing to decrease: the node group has every instance that its capacity asks for");
         }
         Note::GrowthRefused(delta, refusal) => tracing::warn!(%group, delta, %refusal, "scale-up refused"),
         Note::GrowthBlockedByDeletions(delta) => {

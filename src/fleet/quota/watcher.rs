@@ -40,7 +40,7 @@ impl QuotaWatch {
         let wanted = Arc::clone(&self.0);
         let mut restarts = tasks.supervise(TaskKind::Quotas, &watcher.source);
         tokio::spawn(async move {
-            let mut log = QuotaLog::default();
+            let mut log = QuotaLog::of(&watcher.source);
             while restarts.run(watcher.run(&wanted, ready.clone(), &mut log)).await {}
         });
     }
@@ -117,9 +117,10 @@ struct QuotaLog {
     limited: HashSet<GroupKey>,
 }
 
-impl Default for QuotaLog {
-    fn default() -> Self {
-        let failures = FailureLog::of(
+impl QuotaLog {
+    fn of(source: &Arc<str>) -> Self {
+        let failures = FailureLog::in_source(
+            source,
             "quotas of the account cannot be read; node groups are offered up to their own maximum",
             "quotas of the account can be read again",
         );

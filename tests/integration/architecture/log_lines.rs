@@ -48,8 +48,14 @@ struct Logged {
 }
 
 /// What begins a logging call, and its level. `FailureLog` warns of a failure, and says when it is over.
-const CALLS: [(&str, &str); 5] =
-    [("error!(", "error"), ("warn!(", "warn"), ("info!(", "info"), ("debug!(", "debug"), ("FailureLog::of(", "warn")];
+const CALLS: [(&str, &str); 6] = [
+    ("error!(", "error"),
+    ("warn!(", "warn"),
+    ("info!(", "info"),
+    ("debug!(", "debug"),
+    ("FailureLog::of(", "warn"),
+    ("FailureLog::in_source(", "warn"),
+];
 
 /// The logging calls of a source file.
 fn logged(source: &str) -> Vec<Logged> {
@@ -60,8 +66,9 @@ fn logged(source: &str) -> Vec<Logged> {
     for (begin, level, arguments) in calls {
         let (texts, fields): (Vec<&str>, Vec<&str>) =
             arguments.iter().copied().partition(|argument| argument.starts_with('"'));
-        if begin == "FailureLog::of(" {
-            let levels = [("warn", vec!["error".to_owned()]), ("info", Vec::new())];
+        if begin.starts_with("FailureLog") {
+            let fields: Vec<String> = fields.into_iter().map(field).filter(|field| !field.is_empty()).collect();
+            let levels = [("warn", [&fields[..], &["error".to_owned()]].concat()), ("info", fields)];
             let both = texts.iter().zip(levels);
             found.extend(both.map(|(text, (level, fields))| Logged { level, message: literal(text), fields }));
         } else if let Some(text) = texts.last() {
@@ -189,7 +196,7 @@ fn the_page_of_log_lines_is_up_to_date() {
 #[test]
 fn a_logging_call_has_a_level_a_message_and_fields() {
     let source = r#"Err(error) => warn!(group = %id(a, b), %error, "not read (yet); later"), tracing::info!("{remark}"); ("other")
-        FailureLog::of("it fails", "it works"); debug!(limit.seconds = 1, "a \"quoted\" \
+        FailureLog::of("it fails", "it works"); FailureLog::in_source(source, "it failed", "it worked"); debug!(limit.seconds = 1, "a \"quoted\" \
             text")"#;
     let found: Vec<_> = logged(source).into_iter().map(|one| (one.level, one.message, one.fields.join(" "))).collect();
     let expected = [
@@ -197,6 +204,8 @@ fn a_logging_call_has_a_level_a_message_and_fields() {
         ("debug", "a \"quoted\" text", "limit.seconds"),
         ("warn", "it fails", "error"),
         ("info", "it works", ""),
+        ("warn", "it failed", "source error"),
+        ("info", "it worked", "source"),
     ];
     assert_eq!(found, expected.map(|(level, message, fields)| (level, message.to_owned(), fields.to_owned())));
 }

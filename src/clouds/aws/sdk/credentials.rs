@@ -98,6 +98,7 @@ impl ReloadedCredentials {
             Ok(provided) if state.asked == asked => state.known = Some(provided),
             Ok(_) => {}
             Err(error) => tracing::warn!(
+                source = self.0.calls.source(),
                 error = error_chain(&error),
                 "AWS credentials expire soon and cannot be renewed; continuing with them while they are valid"
             ),
@@ -111,10 +112,11 @@ impl ReloadedCredentials {
         if !is_changed && !is_refused {
             return;
         }
+        let source = self.0.calls.source();
         if is_changed {
-            tracing::info!("the shared AWS files have changed; loading the credentials again");
+            tracing::info!(source, "the shared AWS files have changed; loading the credentials again");
         } else {
-            tracing::warn!("AWS refused the credentials; loading them again");
+            tracing::warn!(source, "AWS refused the credentials; loading them again");
         }
         let _logged_and_counted = self.reload(state, files).await;
     }
@@ -137,7 +139,11 @@ impl ReloadedCredentials {
                 Ok(())
             }
             Err(reason) => {
-                tracing::error!(error = reason, "AWS credentials cannot be loaded; continuing with the previous ones");
+                tracing::error!(
+                    source = self.0.calls.source(),
+                    error = reason,
+                    "AWS credentials cannot be loaded; continuing with the previous ones"
+                );
                 Err(reason)
             }
         }
