@@ -179,18 +179,20 @@ pub(crate) fn permits_owed(state: &GroupState) -> Result<(), Refusal> {
     if target > max { Err(Refusal::AboveMax { delta, target: target.saturating_sub(delta), max }) } else { Ok(()) }
 }
 
-/// The instances among `ids` whose deletion is not to lower the capacity, where a deletion can be sent so: as many as
-/// live beyond it, unless the cloud launched those itself and removes them itself. Lowering it for these as well would
-/// leave too little room for instances that nobody named (law 1).
+/// The instances among `ids` whose deletion is not to lower the capacity, where a deletion can be sent so: those that it
+/// does not count, and as many others as live beyond it, unless the cloud launched those itself and removes them
+/// itself. Lowering it for these as well would leave too little room for instances that nobody named (law 1).
 pub(crate) fn not_lowering(state: &GroupState, ids: &[ProviderId]) -> BTreeSet<ProviderId> {
     let is_final = state.observation().reading.consistency.deletions == Deletions::Final;
-    if !is_final || state.has_own_surplus() {
+    if !is_final {
         return BTreeSet::new();
     }
     let census = state.census();
-    let beyond = census.live.saturating_sub(census.capacity.saturating_sub(census.unread));
-    let counted = ids.iter().filter(|id| !is_uncounted(state, id));
-    counted.take(usize::try_from(beyond).unwrap_or(usize::MAX)).cloned().collect()
+    let room = census.capacity.saturating_sub(census.unread);
+    let beyond = if state.has_own_surplus() { 0 } else { census.live.saturating_sub(room) };
+    let (uncounted, counted): (Vec<_>, Vec<_>) = ids.iter().partition(|id| is_uncounted(state, id));
+    let beyond = counted.into_iter().take(usize::try_from(beyond).unwrap_or(usize::MAX));
+    uncounted.into_iter().chain(beyond).cloned().collect()
 }
 
 /// What preempted deletions still claim: their instances are live until they are deleted again.

@@ -65,6 +65,11 @@ impl InFlight {
         self.surplus = surplus;
     }
 
+    /// How many instances the deletions in flight name.
+    pub(crate) fn named(&self) -> u32 {
+        self.operations.iter().filter_map(Operation::deletes).map(|ids| count(ids.len())).sum()
+    }
+
     /// Whether an accepted deletion names this instance.
     pub(crate) fn deletes(&self, id: &ProviderId) -> bool {
         // Every instance that an operation deletes has an accounting: most lookups end there.
@@ -224,7 +229,11 @@ impl InFlight {
 
     fn push(&mut self, operation: Operation) {
         if self.operations.len() >= OPERATIONS {
-            self.operations.remove(0);
+            // The oldest that only reads will end: of one that the cloud works on, or that got no response, more is to
+            // be heard.
+            let is_waited_for = |one: &Operation| matches!(one.phase, Phase::Running(_) | Phase::Unsettled);
+            let oldest = self.operations.iter().position(|one| !is_waited_for(one)).unwrap_or(0);
+            self.operations.remove(oldest);
         }
         self.operations.push(operation);
     }

@@ -79,9 +79,11 @@ fn is_zero(number: &u32) -> bool {
 }
 
 impl RecentWrites {
-    /// Whether they may be why the capacity is this number.
-    fn explain(&self, capacity: u32) -> bool {
-        let lowest = self.set.saturating_sub(self.named.saturating_mul(2)).saturating_sub(self.unshown);
+    /// Whether they may be why the capacity is this number, where deletions of so many instances are in flight: each of
+    /// these may have lowered it once more.
+    fn explain(&self, capacity: u32, in_flight: u32) -> bool {
+        let twice = self.named.min(in_flight);
+        let lowest = self.result().saturating_sub(twice);
         (lowest..=self.set).contains(&capacity)
     }
 
@@ -292,7 +294,8 @@ impl GroupState {
             return None;
         }
         let desired = observation.reading.desired.saturating_add(self.in_flight.unshown());
-        let explains = |writes: &RecentWrites| writes.at <= observation.detailed && writes.explain(desired);
+        let deleted = self.in_flight.named();
+        let explains = |writes: &RecentWrites| writes.at <= observation.detailed && writes.explain(desired, deleted);
         let own_last = self.recent_writes(observation.begun).filter(explains);
         let lost = self.lost_write.map(|lost| lost.then).filter(explains);
         let writes = own_last.or(lost)?;

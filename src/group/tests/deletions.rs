@@ -31,6 +31,21 @@ fn a_deletion_without_a_response_counts_as_done_until_a_read_settles_it() {
 }
 
 #[test]
+fn many_calls_for_instances_that_are_gone_push_out_no_deletion_that_runs() {
+    let mut group = Group::new(5, running(0..5));
+    group.delete(0..1);
+    for number in 0..300 {
+        group.state.note_leaving(
+            OperationId(100 + u64::from(number)),
+            &ids(10 + number..11 + number),
+            wall(1),
+            group.now,
+        );
+    }
+    assert_eq!((group.target(), group.reported(InstanceState::Deleting)), (4, 1));
+}
+
+#[test]
 fn instances_that_the_cloud_reports_as_leaving_are_leaving() {
     let mut group = Group::new(5, running(0..5));
     group.state.note_leaving(OperationId(99), &ids(0..1), wall(1), group.now);

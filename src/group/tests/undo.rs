@@ -322,6 +322,35 @@ fn a_deletion_keeps_the_capacity_that_too_many_live_for() {
     );
 }
 
+/// Each deletion can lower the capacity twice, but only while it is in flight.
+#[test]
+fn after_minutes_of_deletions_another_clients_reduction_is_not_raised_back() {
+    let mut group = Group::new(40, live(0..40));
+    for first in [0, 5, 10, 15] {
+        group.terminate(first..first + 5);
+        group.now = group.now + Duration::from_secs(24);
+        group.see(35 - first, live(first + 5..40));
+    }
+    group.see(12, live(20..40));
+    assert_eq!(group.undone(), None, "five deletions of the last 30 s explain 15, and no more");
+    group.see(15, live(20..40));
+    assert_eq!(group.undone(), Some(20));
+}
+
+#[test]
+fn an_instance_in_standby_gives_up_no_capacity() {
+    let standby = || (7..9).map(|number| instance(number, InstanceState::Running, Counts::No)).collect();
+    let mut group = Group::new(3, all(&[live(0..3), standby()]));
+    group.write(3, 5, None);
+    group.see(5, all(&[live(0..5), standby()]));
+    group.terminate(7..9);
+    assert_eq!((group.target(), plan::raised_capacity(&group.state, 1)), (5, Some(6)));
+    let lower = group.reading(3, live(0..5));
+    assert!(doubt(&group.state, &lower).is_some(), "no deletion lowered it");
+    group.see(3, all(&[live(0..3), going(7..9)]));
+    assert_eq!(plan::raised_capacity(&group.state, 1), Some(6), "the read lags: 4 would delete two that nobody named");
+}
+
 #[test]
 fn instances_of_the_clouds_own_keep_the_room_that_they_had() {
     let mut group = Group::new(5, live(0..5));
