@@ -16,7 +16,7 @@ use super::served::Served;
 use super::{Autoscaler, CheckInput};
 use crate::cloud::{
     AdverseSettings, CloudError, DeniedCall, Family, GroupName, GroupReading, GrowsBy, Identity, InstanceState,
-    Listing, Missing, ProviderId, Quota, Quotas, ReadOnlyCloud, Recognition,
+    Listing, Missing, ProviderId, Provisioning, Quota, Quotas, ReadOnlyCloud, Recognition,
 };
 use crate::fleet::options::Options;
 use crate::fleet::{LivePolicies, NODE_AGE, TemplateBuilder, ZonePolicy};
@@ -233,7 +233,7 @@ async fn unfilled(cloud: &ReadOnlyCloud, listed: &GroupReading) -> Option<u32> {
         return None;
     }
     let reading = timeout(PATIENCE, cloud.observe(&listed.name)).await.ok().and_then(Result::ok).flatten();
-    let reading = reading.filter(|reading| reading.is_quiet)?;
+    let reading = reading.filter(|reading| reading.provisioning == Provisioning::Succeeded)?;
     let listed = reading.instances?.len() + usize::try_from(reading.without_id).unwrap_or(usize::MAX);
     Some(reading.desired.saturating_sub(u32::try_from(listed).unwrap_or(u32::MAX)))
 }

@@ -57,7 +57,7 @@ pub use price::{Currency, ListedPrice, Market, PriceExtent, PriceList, is_price}
 pub use quota::{Quota, QuotaUse, Quotas};
 pub use reading::{
     CAPACITY_MAX, Counts, Failure, FailureClass, GroupHints, GroupReading, Instance, InstanceState, LaunchActivity,
-    Launched, Listing, OwnLaunches, Permit, Shortfall, Zones,
+    Launched, Listing, OwnLaunches, Permit, Provisioning, Shortfall, Zones,
 };
 pub use response_log::{RawResponse, ResponseLog};
 pub use spec::{NodeGroupSpec, SpecError};

@@ -15,6 +15,18 @@ use super::taint::Taint;
 /// Headcount lists missing instances one by one, so it rejects a capacity beyond this.
 pub const CAPACITY_MAX: u32 = 100_000;
 
+/// Whether a cloud is changing a group, as far as it says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Provisioning {
+    /// It adds or deletes instances, or may: an operation runs. Always so where the cloud launches by itself what is
+    /// missing (AWS).
+    Running,
+    /// Nothing runs, and the last operation succeeded.
+    Succeeded,
+    /// Nothing runs, and the last operation failed.
+    Failed,
+}
+
 /// What one read of a node group returned. Sizes are in nodes, even if the cloud counts in other units.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupReading {
@@ -39,9 +51,8 @@ pub struct GroupReading {
     pub units_per_node: Option<u32>,
     /// The instances may have changed although the capacity has not; an earlier read of them is outdated.
     pub is_detail_outdated: bool,
-    /// Whether nothing runs that adds or deletes instances, and the last such operation succeeded. Never for a group
-    /// whose cloud launches what is missing by itself.
-    pub is_quiet: bool,
+    /// Whether the cloud is changing the group, and how its last change ended.
+    pub provisioning: Provisioning,
     /// Whether the group can grow.
     pub growth: Permit,
     /// Whether its instances can be deleted.

@@ -15,7 +15,7 @@ use super::status::ReportedInstance;
 use super::surplus::Surplus;
 use crate::cloud::{
     CAPACITY_MAX, Consistency, Counts, Deletions, GroupReading, GrowsBy, Instance, InstanceState, Missing, OwnLaunches,
-    Permit, ProviderId, ZoneName,
+    Permit, ProviderId, Provisioning, ZoneName,
 };
 
 /// What to write to delete some nodes.
@@ -303,7 +303,7 @@ pub(crate) fn increase(state: &GroupState, delta: u32, zone: Option<&ZoneName>, 
     }
     let unfilled = state.unfilled();
     let capacity = base_of_growth(state).saturating_add(claimed).saturating_add(delta);
-    let makes_only_delta = state.is_nominal() && reading.is_quiet;
+    let makes_only_delta = state.is_nominal() && reading.provisioning == Provisioning::Succeeded;
     if unfilled > 0 && capacity > max && !makes_only_delta {
         return Err(Refusal::Unfilled { delta, unfilled, max });
     }

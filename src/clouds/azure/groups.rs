@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::arm::ScaleSet;
 use super::tags;
-use crate::cloud::{CAPACITY_MAX, Consistency, GroupName, GroupReading, Identity, Permit, Zones};
+use crate::cloud::{CAPACITY_MAX, Consistency, GroupName, GroupReading, Identity, Permit, Provisioning, Zones};
 use crate::clouds::bounds::Bounds;
 
 /// A reading without instances, and warnings about the group.
@@ -45,7 +45,7 @@ pub(super) fn read(name: GroupName, set: &ScaleSet, bounds: Bounds, etag: Option
         is_detail_outdated: false,
         without_id: 0,
         retained: 0,
-        is_quiet: is_in(set, "Succeeded"),
+        provisioning: provisioning(set),
         growth: permit.clone(),
         removal: permit,
         launch: Permit::Withheld("a scale set has no call that launches and returns instances".to_owned()),
@@ -61,6 +61,14 @@ pub(super) fn read(name: GroupName, set: &ScaleSet, bounds: Bounds, etag: Option
 // that is running or that failed.
 fn being_deleted(set: &ScaleSet) -> Option<String> {
     is_in(set, "Deleting").then(|| "the scale set is being deleted".to_owned())
+}
+
+fn provisioning(set: &ScaleSet) -> Provisioning {
+    match () {
+        () if is_in(set, "Succeeded") => Provisioning::Succeeded,
+        () if is_in(set, "Failed") || is_in(set, "Canceled") => Provisioning::Failed,
+        () => Provisioning::Running,
+    }
 }
 
 fn is_in(set: &ScaleSet, state: &str) -> bool {

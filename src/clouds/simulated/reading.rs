@@ -40,7 +40,7 @@ impl Group {
             is_detail_outdated: false,
             without_id: 0,
             retained: 0,
-            is_quiet: self.is_quiet(),
+            provisioning: self.provisioning(),
             growth: self.plan.growth.clone(),
             removal: self.plan.removal.clone(),
             launch: self.launch_permit(),

@@ -8,7 +8,7 @@ use super::member::{DeletionAccounting, Member, Phase};
 use super::outcome::DeleteOutcome;
 use super::plan::{Accounting, GroupStyle, Overlap, Sizing};
 use super::record::{Author, DeletionResult, Ending, OperationKind, Refusal, RefusalKind};
-use crate::cloud::Permit;
+use crate::cloud::{Permit, Provisioning};
 
 /// The most instances that a scale set takes.
 const CAPACITY_MAX: u32 = 1000;
@@ -126,12 +126,16 @@ impl Group {
         Ok(result)
     }
 
-    /// Whether no operation runs, and the last one succeeded (scale sets only).
-    pub(super) fn is_quiet(&self) -> bool {
-        let succeeded = |ending: &Option<(Duration, Ending)>| !matches!(ending, None | Some((_, Ending::Failed(_))));
-        self.plan.style == GroupStyle::ScaleSet
-            && self.operations.values().all(|operation| operation.ending.is_some())
-            && self.operations.values().next_back().is_none_or(|last| succeeded(&last.ending))
+    /// Whether an operation runs, or an upgrade, which adds instances of its own; otherwise, how the last one ended.
+    pub fn provisioning(&self) -> Provisioning {
+        let is_running = self.operations.values().any(|operation| operation.ending.is_none());
+        if self.plan.style == GroupStyle::AutoScaling || is_running || self.surplus > 0 {
+            return Provisioning::Running;
+        }
+        match self.operations.values().next_back().map(|last| &last.ending) {
+            Some(Some((_, Ending::Failed(_)))) => Provisioning::Failed,
+            _ => Provisioning::Succeeded,
+        }
     }
 
     /// Refuses a write during another operation, if the plan says so.

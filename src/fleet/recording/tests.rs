@@ -7,7 +7,7 @@ use super::ring::{ALL_BYTES_MAX, EVENTS_MIN, QUIET_EVENTS};
 use super::*;
 use crate::cloud::{
     Acceptance, CloudError, Consistency, Counts, Deletion, Failure, FailureClass, GroupHints, Instance, InstanceState,
-    LaunchActivity, OperationHandle, Permit, Zones,
+    LaunchActivity, OperationHandle, Permit, Provisioning, Zones,
 };
 use crate::group::{ListingKey, Mutation, NamedNode, NodeKind, Observation, ReadResult, Request, RequestKey};
 
@@ -48,7 +48,7 @@ fn reading(desired: u32, instances: &[Instance]) -> GroupReading {
         is_detail_outdated: false,
         without_id: 0,
         retained: Default::default(),
-        is_quiet: false,
+        provisioning: Provisioning::Running,
         growth: Permit::Granted,
         launch: Permit::Granted,
         removal: Permit::Granted,

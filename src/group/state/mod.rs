@@ -97,7 +97,7 @@ impl GroupState {
             is_nominal: false,
         };
         state.in_flight.note_etag(&state.observation.reading);
-        let found = if state.is_protected() { Surplus::Lasting } else { Surplus::FoundAtStart };
+        let found = if state.is_to_stay() { Surplus::Lasting } else { Surplus::FoundAtStart };
         state.surplus = state.has_surplus().then_some(found);
         state.note_surplus();
         state.note_room();

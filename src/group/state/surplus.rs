@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::GroupState;
-use crate::cloud::{Counts, Deletions, Instance, ProviderId};
+use crate::cloud::{Counts, Deletions, Instance, ProviderId, Provisioning};
 use crate::group::accounting::Accounting;
 use crate::group::census::Census;
 use crate::group::observation::{Observation, count};
@@ -37,6 +37,15 @@ impl GroupState {
     /// Whether the cloud deletes none of the live instances by itself.
     pub(crate) fn is_protected(&self) -> bool {
         self.in_flight.is_protected(&self.observation)
+    }
+
+    /// Whether live instances beyond the capacity that a start finds are there to stay: the cloud deletes none by itself,
+    /// or deletions can fail and it is changing nothing. Then an earlier process's deletion may have failed and left a
+    /// capacity for which most instances live too many; a scale-up from that would delete them (#7432).
+    pub(super) fn is_to_stay(&self) -> bool {
+        let reading = &self.observation.reading;
+        let can_have_failed = reading.consistency.deletions == Deletions::CanFail;
+        self.is_protected() || (can_have_failed && reading.provisioning != Provisioning::Running)
     }
 
     /// Whether any of these, which were being deleted, live again because their deletion failed. These are no surplus

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 use super::{GroupState, size};
-use crate::cloud::{CapacityIs, Missing};
+use crate::cloud::{CapacityIs, Missing, Provisioning};
 use crate::group::limits::SETTLE;
 use crate::group::observation::count;
 use crate::group::placeholder::{Placeholder, PlaceholderState};
@@ -46,7 +46,7 @@ impl GroupState {
     /// How much of the maximum unfilled capacity takes up. None in a quiet scale set that is known to be nominal:
     /// there, a capacity above the maximum makes no more instances than were requested.
     pub(crate) fn taken_by_unfilled(&self) -> u32 {
-        if self.is_nominal() && self.observation.reading.is_quiet { 0 } else { self.unfilled() }
+        if self.is_nominal() && self.is_quiet() { 0 } else { self.unfilled() }
     }
 
     /// Whether the capacity is known to be nominal.
@@ -65,6 +65,11 @@ impl GroupState {
         pending.take(size(number)).for_each(|placeholder| placeholder.is_requested = true);
     }
 
+    /// Whether nothing runs that adds or deletes instances, and the last that did succeeded.
+    fn is_quiet(&self) -> bool {
+        self.observation.reading.provisioning == Provisioning::Succeeded
+    }
+
     /// Takes out of the target what is missing in a scale set in which nothing runs, and that no write of ours asked
     /// for: evicted VMs, VMs that another client deleted one by one, what an earlier process was given back. Azure
     /// launches none of it.
@@ -73,7 +78,7 @@ impl GroupState {
         let is_left_out = observation.reading.consistency.missing == Missing::LeftOut && !self.may_lower();
         let is_whole = observation.detailed == observation.begun;
         let is_growing = self.in_flight.operations().iter().any(|operation| operation.is_growth());
-        if !is_left_out || !is_whole || !observation.reading.is_quiet || is_growing {
+        if !is_left_out || !is_whole || !self.is_quiet() || is_growing {
             return;
         }
         // A list without any VM may be wrong (law 5), however often it is read within the time that lists lag.

@@ -29,7 +29,7 @@ use super::request::{NamedNode, NodeKind};
 use super::state::{CapacityWrite, DeletionWrite, GroupState, WriteReason};
 use crate::cloud::{
     CapacityIs, Consistency, Counts, Failure, FailureClass, GroupHints, GroupReading, Identity, Instance,
-    InstanceState, LaunchActivity, Launched, OperationHandle, OwnLaunches, Permit, ProviderId, Zones,
+    InstanceState, LaunchActivity, Launched, OperationHandle, OwnLaunches, Permit, ProviderId, Provisioning, Zones,
 };
 
 /// A group under test: a clock, a state, and short words for what happens to it.
@@ -106,7 +106,7 @@ fn observation(desired: u32, instances: Vec<Instance>, now: Time, seconds: u64) 
         is_detail_outdated: false,
         without_id: 0,
         retained: 0,
-        is_quiet: false,
+        provisioning: Provisioning::Running,
         growth: Permit::Granted,
         removal: Permit::Granted,
         launch: Permit::Granted,

@@ -7,7 +7,10 @@ impl Group {
     fn see_set(&mut self, is_quiet: bool, without_id: u32, (desired, live): (u32, u32)) {
         self.now = self.now + Duration::from_secs(60);
         let mut observation = self.tagged(&format!("\"{desired}-{live}-{is_quiet}\""), desired, running(0..live));
-        (observation.reading.is_quiet, observation.reading.without_id) = (is_quiet, without_id);
+        observation.reading.without_id = without_id;
+        if is_quiet {
+            observation.reading.provisioning = Provisioning::Succeeded;
+        }
         self.state.observe(observation, &name);
     }
 
@@ -67,7 +70,7 @@ fn only_a_scale_up_that_went_well_shows_how_a_set_counts() {
     let operation = failing.write(9, 11, Some("op"));
     failing.now = failing.now + Duration::from_secs(60);
     let mut seen = failing.tagged("\"failed\"", 11, running(0..8));
-    seen.reading.is_quiet = false;
+    seen.reading.provisioning = Provisioning::Running;
     failing.fail_with(operation, seen);
     assert!(!failing.state.is_nominal(), "three of the five that it made failed");
 }

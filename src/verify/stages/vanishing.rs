@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::cloud::{CapacityIs, CloudError, Consistency, GroupReading, Missing, ProviderId};
+use crate::cloud::{CapacityIs, CloudError, Consistency, GroupReading, Missing, ProviderId, Provisioning};
 use crate::verify::evidence::told;
 use crate::verify::limits::{INSTANCE_LIMIT, MISSING_WATCH, WAIT_EVERY};
 use crate::verify::probe::Probe;
@@ -112,7 +112,10 @@ async fn live_after(subject: &mut Subject<'_>, to: u32) -> Result<u32, Trouble> 
     let mut last = None;
     let at_rest = |reading: &GroupReading| {
         let sizes = Sizes::of(reading);
-        let is_at_rest = reading.desired == to && sizes.going == 0 && sizes.running == sizes.live && reading.is_quiet;
+        let is_at_rest = reading.desired == to
+            && sizes.going == 0
+            && sizes.running == sizes.live
+            && reading.provisioning == Provisioning::Succeeded;
         let before = last.replace(sizes);
         // Twice in a row: the first reading may be older than the write.
         (is_at_rest && before == Some(sizes)).then_some(sizes.live)

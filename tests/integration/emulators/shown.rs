@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use headcount::cloud::{Counts, GroupReading, Instance, InstanceState};
-use headcount::clouds::simulated::{Ending, Group, GroupPlan, Member, Phase, World};
+use headcount::cloud::{Counts, GroupReading, Instance, InstanceState, Provisioning};
+use headcount::clouds::simulated::{Group, GroupPlan, Member, Phase, World};
 
 /// A group as one response shows it.
 #[derive(Clone, Debug)]
@@ -14,7 +14,7 @@ pub(super) struct ShownGroup {
     pub(super) capacity: u32,
     pub(super) etag: Option<String>,
     pub(super) instances: Vec<ShownInstance>,
-    /// Whether an operation is in progress.
+    /// Whether the cloud is changing it.
     pub(super) busy: bool,
     /// Whether the latest operation failed.
     pub(super) failed: bool,
@@ -34,15 +34,14 @@ pub(super) struct ShownInstance {
 
 impl ShownGroup {
     pub(super) fn of(group: &Group) -> Self {
-        let latest = group.operations().last();
         Self {
             generation: group.generation(),
             plan: group.plan().clone(),
             capacity: group.capacity(),
             etag: group.etag(),
             instances: group.members().map(ShownInstance::from).collect(),
-            busy: group.operations().any(|operation| operation.ending.is_none()),
-            failed: latest.is_some_and(|latest| matches!(latest.ending, Some((_, Ending::Failed(_))))),
+            busy: group.provisioning() == Provisioning::Running,
+            failed: group.provisioning() == Provisioning::Failed,
         }
     }
 

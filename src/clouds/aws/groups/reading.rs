@@ -10,7 +10,7 @@ use super::sizes::Sizes;
 use super::weights::CapacityUnit;
 use super::{eligibility, lifecycle};
 use crate::cloud::text::shell_word;
-use crate::cloud::{CAPACITY_MAX, Consistency, GroupReading, Identity, NodeGroupSpec, Permit, Zones};
+use crate::cloud::{CAPACITY_MAX, Consistency, GroupReading, Identity, NodeGroupSpec, Permit, Provisioning, Zones};
 
 /// A reading, and warnings about the group's settings.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ pub(super) fn read(group: &AutoScalingGroup, spec: Option<&NodeGroupSpec>) -> Re
         is_detail_outdated: false,
         without_id: 0,
         retained: u32::try_from(lifecycle::retained(group).count()).unwrap_or(u32::MAX),
-        is_quiet: false,
+        provisioning: Provisioning::Running,
         growth: growth.map_or(Permit::Granted, Permit::Withheld),
         removal: removal.map_or(Permit::Granted, Permit::Withheld),
         launch: eligibility::permit(group, &unit),

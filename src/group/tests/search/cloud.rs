@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::cloud::{
     CapacityIs, Consistency, Counts, Deletion, Failure, FailureClass, GroupHints, GroupReading, GrowsBy, Instance,
-    InstanceState, LaunchActivity, Launched, OperationHandle, Permit, ProviderId, ZoneName, Zones,
+    InstanceState, LaunchActivity, Launched, OperationHandle, Permit, ProviderId, Provisioning, ZoneName, Zones,
 };
 use crate::group::Time;
 
@@ -83,7 +83,7 @@ pub(super) struct View {
     pub machines: Vec<Machine>,
     /// How often something happened that Headcount did not cause.
     pub foreign: u8,
-    pub is_quiet: bool,
+    pub provisioning: Provisioning,
 }
 
 /// A call of the machine's job that the cloud has not answered.
@@ -218,7 +218,7 @@ pub(super) fn reading(cloud: &Cloud, capacity: &View, list: Option<&View>) -> Gr
         is_detail_outdated: false,
         without_id: 0,
         retained: 0,
-        is_quiet: kind.is_guarded() && capacity.is_quiet,
+        provisioning: if kind.is_guarded() { capacity.provisioning } else { Provisioning::Running },
         growth: Permit::Granted,
         removal: Permit::Granted,
         launch: Permit::Granted,
@@ -266,7 +266,7 @@ pub(super) fn failure(at: SystemTime) -> Failure {
 impl Cloud {
     pub(super) fn new(kind: Kind, min: u8, capacity: u8, live: u8) -> Self {
         let machines = (0..live).map(|id| Machine { id, stage: Stage::Up, launched: 0 }).collect();
-        let view = View { desired: capacity, version: 0, machines, foreign: 0, is_quiet: true };
+        let view = View { desired: capacity, version: 0, machines, foreign: 0, provisioning: Provisioning::Succeeded };
         Self { kind, min, view, past: Vec::new(), operations: Vec::new(), failures: Vec::new(), ids: live, handles: 0 }
     }
 
@@ -332,8 +332,17 @@ impl Cloud {
     pub(super) fn operate(&mut self, made: Vec<u8>, deletes: Vec<u8>) -> u8 {
         self.handles += 1;
         self.operations.push(Operation { handle: self.handles, made, deletes });
-        self.view.is_quiet = false;
+        self.view.provisioning = Provisioning::Running;
         self.handles
+    }
+
+    /// An operation has ended.
+    pub(super) fn end_operation(&mut self, has_succeeded: bool) {
+        self.view.provisioning = match (self.operations.is_empty(), has_succeeded) {
+            (false, _) => Provisioning::Running,
+            (true, true) => Provisioning::Succeeded,
+            (true, false) => Provisioning::Failed,
+        };
     }
 
     /// Deletes these, and keeps the capacity for some of them.

@@ -123,7 +123,7 @@ impl Promises {
         let (most, target) =
             (u32::from(self.given + self.asked.iter().sum::<u8>()), world.group.state().status().target);
         if target < u32::from(self.least) && !self.is_lagging {
-            return Err(Broken(format!("law 7: the target is {target}, and {} were promised", self.least)));
+            return Err(Broken(format!("law 4: the target is {target}, and {} were promised", self.least)));
         }
         let capacity = u32::from(world.cloud.view.desired + world.unraised());
         if target > most || capacity > most {

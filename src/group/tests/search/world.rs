@@ -247,7 +247,7 @@ impl World {
             }
         }
         self.cloud.view.version += 1;
-        self.cloud.view.is_quiet = self.cloud.operations.is_empty() && end == PollEnd::Succeeded;
+        self.cloud.end_operation(end == PollEnd::Succeeded);
         self.cloud.remember(before, self.now);
         let Some(position) = self.polls.iter().position(|poll| poll.1 == handle) else { return Ok(()) };
         let (operation, _) = self.polls.remove(position);

@@ -76,6 +76,24 @@ async fn vmss_polls_hang() {
     setup.emulator.release();
 }
 
+/// What a deletion that failed has left, as a process that starts finds it.
+#[tokio::test]
+async fn vmss_failed_deletes_before_a_start() {
+    let arm = arm([pool("pool", (0, 200, 86))]);
+    arm.simulated().faults(|faults| {
+        for kind in [CallKind::List, CallKind::Observe] {
+            faults.script_read(Some(kind), "pool", 10_000, ReadFault::Capacity(48));
+        }
+    });
+    let mut setup = Setup::open(arm).await;
+    assert_eq!(setup.client.target("pool").await, 86, "nothing runs that would delete any");
+    assert_eq!(capacities_written(&setup.emulator, "pool"), [0; 0], "a start writes nothing");
+    setup.client.increase("pool", 5).await.expect("accepted");
+    assert_eq!(capacities_written(&setup.emulator, "pool"), [91], "53 would delete 33 live VMs");
+    assert_eq!(setup.client.target("pool").await, 91);
+    assert!(setup.emulator.simulated().killed_unnamed().is_empty());
+}
+
 #[tokio::test]
 async fn vmss_preempted_deletes_revived() {
     let failure = PlannedFailure::other("CannotAllocateRemainingVMsInAvailabilitySet", "cannot");
