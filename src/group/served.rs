@@ -22,15 +22,15 @@ impl Group {
     }
 
     /// The least number of nodes of the group, or of a zone that is served with this status: what all zones may lose,
-    /// each of them may lose. Otherwise CA would drain nodes in vain.
+    /// each of them may lose, and where nothing may be deleted, none. Otherwise CA would drain nodes in vain.
     pub(crate) fn min_for(&self, zone: Option<&ZoneName>, status: &GroupStatus) -> u32 {
-        match zone {
-            Some(_) => {
-                let healthy = status.target.saturating_sub(status.failed());
-                healthy.saturating_sub(plan::room_to_shrink(&self.state))
-            }
-            None => self.state.observation().reading.min,
-        }
+        let reading = &self.state.observation().reading;
+        let healthy = status.target.saturating_sub(status.failed());
+        let min = match zone {
+            Some(_) => healthy.saturating_sub(plan::room_to_shrink(&self.state)),
+            None => reading.min,
+        };
+        if reading.removal == Permit::Granted { min } else { min.max(healthy) }
     }
 
     /// The greatest number of nodes that CA may ask for, in the group or in a zone of it, where the target is this.

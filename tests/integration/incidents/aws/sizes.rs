@@ -53,6 +53,27 @@ async fn asg_launch_suspended() {
     assert_eq!(client.target("web").await, 3);
 }
 
+#[tokio::test]
+async fn asg_terminate_suspended() {
+    let mut plan = group("web", (1, 10, 3));
+    plan.removal = Permit::Withheld("User suspended at 2026-01-01T00:00:00Z".to_owned());
+    let mut setup = open([plan]).await;
+    let client = &mut setup.client;
+    assert_eq!(bounds(client, "web").await, (3, 10), "no node is drained in vain");
+    let victim = client.nodes_in("web", 1).await.remove(0);
+    let (code, message) = refused(client.delete("web", &[&victim]).await);
+    assert_eq!(code, Code::FailedPrecondition);
+    assert!(message.contains("Terminate process is suspended"), "{message}");
+    client.increase("web", 1).await.expect("it can still grow");
+    client.until("the minimum follows", async |client| bounds(client, "web").await == (4, 10)).await;
+    assert!(terminations(&setup.emulator).is_empty());
+
+    setup.emulator.simulated().replan("web", |plan| plan.removal = Permit::Granted).expect("it exists");
+    client.until("it can shrink again", async |client| bounds(client, "web").await == (1, 10)).await;
+    client.delete("web", &[&victim]).await.expect("resumed");
+    assert_eq!((client.target("web").await, terminations(&setup.emulator).len()), (3, 1));
+}
+
 fn weigh(aws: &Aws, name: &str, weights: &[&str]) {
     let types = ["m5.large", "m5a.large", "r5.large"];
     let weighing = |(name, weight): (&&str, &&str)| Override {
