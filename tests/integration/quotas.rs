@@ -84,6 +84,16 @@ async fn spot_vms_count_against_their_own_quota() {
 }
 
 #[tokio::test]
+async fn vms_in_reserved_capacity_need_no_quota() {
+    let arm = arm();
+    arm.group_details("more", |details| details.reserved = true);
+    let mut setup = Setup::open(arm).await;
+    until_max(&mut setup.client, "web", 4).await;
+    assert_eq!(max_of(&mut setup.client, "more").await, 10, "the reservation has used it already");
+    setup.client.increase("more", 5).await.expect("accepted");
+}
+
+#[tokio::test]
 async fn a_quota_that_is_below_what_runs_never_lowers_the_maximum_below_the_target() {
     let arm = arm();
     arm.behavior(|behavior| {

@@ -30,8 +30,12 @@ impl Azure {
     }
 
     /// What a new VM of a scale set takes; `None` if its size, or the quota of its family, is not known. Of an instance
-    /// mix, Azure chooses the size.
+    /// mix, Azure chooses the size. VMs in reserved capacity take none: "the quota checks are omitted for VM deployment
+    /// up to the reserved quantity" (Microsoft, On-demand capacity reservation), and the reservation itself has used it.
     async fn quota_use(&self, group: &GroupName, set: &ScaleSet, quotas: &Quotas) -> Option<(GroupName, QuotaUse)> {
+        if set.has_reservation {
+            return None;
+        }
         let [size] = launch_spec::types(set).try_into().ok()?;
         let location = launch_spec::region(&set.location);
         let (family, cpus) = self.family_and_cpus(&location, &size).await?;

@@ -136,6 +136,8 @@ pub(in crate::clouds::azure) struct ScaleSet {
     pub(in crate::clouds::azure) mixed_sizes: Vec<String>,
     /// `properties.hostGroup` is set.
     pub(in crate::clouds::azure) has_host_group: bool,
+    /// `virtualMachineProfile.capacityReservation` names a group of reservations.
+    pub(in crate::clouds::azure) has_reservation: bool,
     pub(in crate::clouds::azure) overprovision: bool,
     pub(in crate::clouds::azure) own_changes: OwnChanges,
     /// `virtualMachineProfile.priority` is `Spot` or `Low`.

@@ -108,6 +108,8 @@ pub(crate) struct GroupDetails {
     /// `sku.name` is `Mix`, and all the instance types are in `skuProfile`.
     pub(crate) mix: bool,
     pub(crate) overprovision: bool,
+    /// `virtualMachineProfile.capacityReservation` names a group of reservations.
+    pub(crate) reserved: bool,
     /// The name of an autoscale setting for it.
     pub(crate) autoscale: Option<String>,
     /// Whether AKS's own autoscaler scales the pool that its tags name.

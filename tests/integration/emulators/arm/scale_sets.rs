@@ -142,12 +142,17 @@ fn profile(details: &GroupDetails) -> Value {
     let addresses: Vec<Value> = (1..=details.addresses.max(1)).map(address).collect();
     let interface = json!({"name": "nic", "properties": {"primary": true, "ipConfigurations": addresses}});
     let system = if details.windows { "windowsConfiguration" } else { "linuxConfiguration" };
-    json!({
+    let mut profile = json!({
         "priority": if details.spot { "Spot" } else { "Regular" },
         "osProfile": {"computerNamePrefix": "node", system: {"provisionVMAgent": true}},
         "storageProfile": {"osDisk": disk, "imageReference": image},
         "networkProfile": {"networkInterfaceConfigurations": [interface]},
-    })
+    });
+    if details.reserved {
+        let group = json!({"id": id(false, "capacityReservationGroups/reserved")});
+        profile["capacityReservation"] = json!({"capacityReservationGroup": group});
+    }
+    profile
 }
 
 fn undecodable(mut item: Value) -> Value {

@@ -85,8 +85,12 @@ impl ArmApi {
         groups.iter().filter_map(of_group).sum()
     }
 
-    /// The quotas that a VM of a scale set counts against, and its vCPUs.
+    /// The quotas that a VM of a scale set counts against, and its vCPUs. None for one in reserved capacity: the
+    /// reservation is large enough, and has used the quota.
     fn quota_of(&self, group: &ShownGroup) -> Option<(Vec<&'static str>, u64)> {
+        if self.group_details(group.name()).reserved {
+            return None;
+        }
         let size = group.plan.instance_types.first()?;
         let (_, family, capabilities) = SIZES.iter().find(|(name, ..)| name == size)?;
         let cpus = capabilities.iter().find(|(name, _)| *name == "vCPUsAvailable")?.1.parse().ok()?;

@@ -59,6 +59,13 @@ struct RawProfile {
     storage_profile: Option<RawStorage>,
     hardware_profile: Option<RawHardware>,
     network_profile: Option<RawNetwork>,
+    capacity_reservation: Option<RawReservation>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawReservation {
+    capacity_reservation_group: Option<Value>,
 }
 
 #[derive(Default, Deserialize)]
@@ -191,6 +198,10 @@ impl TryFrom<RawSet> for ScaleSet {
             orchestration,
             mixed_sizes: sizes.into_iter().filter_map(|size| size.name).collect(),
             has_host_group: properties.host_group.is_some_and(|group| !group.is_null()),
+            has_reservation: profile
+                .capacity_reservation
+                .and_then(|reservation| reservation.capacity_reservation_group)
+                .is_some_and(|group| !group.is_null()),
             overprovision: properties.overprovision.unwrap_or_default(),
             own_changes: properties.own_changes.into(),
             spot: is(&profile.priority, "Spot") || is(&profile.priority, "Low"),
