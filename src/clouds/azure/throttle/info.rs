@@ -135,7 +135,8 @@ impl Pause {
     ) -> Self {
         let mut named = error.into_iter().flat_map(ErrorBody::all).filter(|error| error.target.is_some());
         let policy = named.next_back().and_then(|error| error.target.as_deref()).map(short_name);
-        let spent = || remaining.iter().find(|(name, left)| *left == 0 && !is_subscription(name));
+        let is_policy = |name: &str| !is_subscription(name) && name != QUEUED_OPERATIONS;
+        let spent = || remaining.iter().find(|(name, left)| *left == 0 && is_policy(name));
         let policy = policy.or_else(|| spent().map(|(name, _)| name.clone()));
         let gateway = response.header("x-ms-failure-cause").is_some_and(|cause| cause.contains("gateway"));
         let code = error.and_then(|error| error.code.as_deref()).unwrap_or_default();

@@ -206,6 +206,11 @@ async fn an_empty_queue_is_not_an_exhausted_budget() {
     }
     let queued = limiter.remaining().into_iter().find(|budget| budget.name == "VmssQueuedVMOperations");
     assert_eq!(queued.map(|budget| budget.remaining), Some(4800), "0 says nothing");
+    let policies = "Microsoft.Compute/VmssQueuedVMOperations;0,Microsoft.Compute/DeleteVMScaleSetResource;0";
+    let spent = [("x-ms-ratelimit-remaining-resource", policies), ("retry-after", "30")];
+    limiter.record(Bucket::Delete, "one", info(429, &spent, &json!({})));
+    assert_eq!(limiter.admit(Bucket::Delete, "one"), Err(30 * SECOND));
+    assert_eq!(limiter.admit(Bucket::Delete, "two"), Ok(()), "the other budget is that of one set");
 }
 
 #[tokio::test(start_paused = true)]
