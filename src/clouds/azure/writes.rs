@@ -73,8 +73,17 @@ impl Azure {
             targets = self.still_there(group, targets, error, &mut deletion).await?;
             outcome = self.post(group, &targets).await;
         }
-        deletion.handle = outcome?;
-        deletion.accepted.extend(targets.into_iter().map(|target| target.id));
+        match outcome {
+            // More of them are gone. The next attempt leaves out those that are known by now.
+            Err(error) if names_missing_machines(&error) && !deletion.already_gone.is_empty() => {
+                let busy = |target: MachineToDelete| (target.id, conflict(group.as_str(), error.to_string()));
+                deletion.refused.extend(targets.into_iter().map(busy));
+            }
+            outcome => {
+                deletion.handle = outcome?;
+                deletion.accepted.extend(targets.into_iter().map(|target| target.id));
+            }
+        }
         Ok(deletion)
     }
 

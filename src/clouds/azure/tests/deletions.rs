@@ -135,6 +135,24 @@ async fn a_machine_that_is_gone_but_still_listed_does_not_fail_the_batch() {
 }
 
 #[tokio::test]
+async fn of_many_machines_that_are_gone_but_still_listed_those_that_were_found_are_left_out_of_the_next_attempt() {
+    let fake = FakeApi::with(vec![set("pool", 8)]);
+    let azure = fake.azure(named(&["pool"]));
+    let basis = observed(&azure, "pool").await;
+    let ids: Vec<_> = basis.instances.iter().flatten().map(|instance| instance.id.clone()).collect();
+    fake.state(|state| {
+        let ghosts = state.machines["pool"][1..7].iter().map(|machine| machine.delete_by.clone());
+        state.ghosts = ghosts.collect();
+    });
+    let first = azure.delete_instances(&basis, &ids).await.expect("in part");
+    assert_eq!((first.already_gone.len(), first.accepted.len(), first.handle.is_some()), (3, 0, false));
+    assert!(first.refused.iter().all(|(_, error)| matches!(error, CloudError::Conflict(_))), "{first:?}");
+    let rest: Vec<_> = first.refused.into_iter().map(|(id, _)| id).collect();
+    let second = azure.delete_instances(&basis, &rest).await.expect("accepted");
+    assert_eq!((second.already_gone.len(), second.accepted), (3, vec![id("pool", 0), id("pool", 7)]));
+}
+
+#[tokio::test]
 async fn a_batch_of_machines_that_are_all_gone_needs_no_second_call() {
     let fake = FakeApi::with(vec![set("pool", 2)]);
     let azure = fake.azure(named(&["pool"]));
