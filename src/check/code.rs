@@ -75,9 +75,9 @@ codes! {
     /// What the account allows.
     QUOTA = 417, "The quotas of the account leave room for the node group's maximum";
     /// Synchronous launches.
-    LAUNCH = 418, "A node group with `launch: synchronous` can be grown so";
+    LAUNCH = 418, "A node group with `launch: synchronous` can grow by LaunchInstances";
     /// Zones that are served as node groups.
-    ZONES = 419, "A node group with `zones: separate` can be served so, and nothing moves its instances between zones";
+    ZONES = 419, "A node group with `zones: separate` can be served by zone, and nothing moves its instances between zones";
     /// The provider.
     CA_PROVIDER = 501, "The Cluster Autoscaler uses external gRPC";
     /// The price expander.

@@ -36,7 +36,7 @@ pub(super) struct Collected {
     /// The label by which the Cluster Autoscaler knows GPU nodes.
     pub(super) gpu_label_key: String,
     /// What is wrong with learning; `None` where nothing is to be learned.
-    pub(super) kubernetes: Option<Result<(), String>>,
+    pub(super) kubernetes: Option<Result<&'static str, String>>,
     /// What is known about the Cluster Autoscaler.
     pub(super) autoscaler: Autoscaler,
     /// Node groups with options, by the configuration or by their tags.
@@ -102,6 +102,8 @@ pub(super) struct CollectedGroup {
     pub(super) not_launched: Option<String>,
     /// Whether each of its zones is to be a node group.
     pub(super) are_zones_wanted: bool,
+    /// Why a running server serves it as one that cannot grow.
+    pub(super) blocked: Option<String>,
     /// Its instances that are older than 15 minutes, if none of its instances is a node of this cluster.
     pub(super) foreign_instances: usize,
 }
@@ -190,6 +192,7 @@ async fn listed(
         };
         let unfilled = unfilled(cloud, &reading).await;
         let quota = quotas.as_ref().ok().and_then(|quotas| scarcest(quotas, &whole.name));
+        let blocked = input.autoscaler.cannot_grow.get(&id).cloned();
         let policy = input.policies.of(&id);
         let are_zones_wanted = policy.zones == ZonePolicy::Separate;
         let is_to_launch = policy.grows_by == Some(GrowsBy::Launch) && !are_zones_wanted;
@@ -204,6 +207,7 @@ async fn listed(
             quota,
             not_launched,
             are_zones_wanted,
+            blocked,
             foreign_instances,
         }
     };
@@ -275,16 +279,19 @@ async fn nodes(input: &CheckInput<'_>) -> Option<BTreeSet<ProviderId>> {
     (!ids.is_empty()).then_some(ids)
 }
 
-/// Whether learning can read what it needs. Writing the ConfigMap is not tried.
-async fn kubernetes(input: &CheckInput<'_>) -> Option<Result<(), String>> {
+/// What can be read of what `headcount serve` reads. Writing the ConfigMap is not tried.
+async fn kubernetes(input: &CheckInput<'_>) -> Option<Result<&'static str, String>> {
     let api = match input.kubernetes? {
         Ok(api) => api,
         Err(reason) => return Some(Err(reason.to_owned())),
     };
     let read = async {
         api.check_nodes().await.map_err(|error| error.to_string())?;
+        if !input.learns {
+            return Ok("the nodes");
+        }
         api.get_config_map().await.map_err(|error| error.to_string())?;
-        Ok(())
+        Ok("the nodes and the ConfigMap")
     };
     let read = timeout(PATIENCE, read).await;
     Some(read.unwrap_or_else(|_elapsed| Err("no response in time".to_owned())))

@@ -149,14 +149,14 @@ fn gpu_labels(collected: &Collected) -> Option<Finding> {
 
 fn kubernetes(collected: &Collected) -> Option<Finding> {
     Some(match collected.kubernetes.as_ref()? {
-        Ok(()) => Finding::ok(Code::KUBERNETES, "kubernetes", "nodes and the ConfigMap can be read", ""),
+        Ok(read) => Finding::ok(Code::KUBERNETES, "kubernetes", format!("{read} can be read"), ""),
         Err(reason) => {
-            let advice =
-                "templates are built without it; deploy/kubernetes-rbac.yaml has the permissions that it needs";
+            let advice = "nothing is learned from nodes, and nodes are not compared with the cloud's instances; \
+                          deploy/kubernetes-rbac.yaml has the permissions";
             Finding::warning(
                 Code::KUBERNETES,
                 "kubernetes",
-                format!("nothing can be learned from nodes: {reason}"),
+                format!("the cluster's nodes cannot be read: {reason}"),
                 advice,
             )
         }

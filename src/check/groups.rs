@@ -23,6 +23,7 @@ pub(super) fn findings(group: &CollectedGroup) -> Vec<Finding> {
     findings.extend(tagged_twice(group));
     findings.extend(foreign(group));
     findings.extend(withheld(group));
+    findings.extend(blocked(group));
     findings.extend(out_of_bounds(group));
     findings.extend(unfilled(group));
     findings.extend(short_quota(group));
@@ -94,6 +95,13 @@ fn withheld(group: &CollectedGroup) -> Vec<Finding> {
             })
             .collect(),
     }
+}
+
+/// A running server has refused every scale-up for a minute (law 13).
+fn blocked(group: &CollectedGroup) -> Option<Finding> {
+    let reason = group.blocked.as_ref().filter(|_| group.reading.growth == Permit::Granted)?;
+    let what = format!("is served as one that cannot grow: {reason}");
+    Some(Finding::warning(Code::WITHHELD, &group.id, what, "compare the group with the cloud's console"))
 }
 
 fn unfilled(group: &CollectedGroup) -> Option<Finding> {

@@ -43,8 +43,10 @@ pub struct CheckInput<'a> {
     pub gpu_label: bool,
     /// The label by which the Cluster Autoscaler knows GPU nodes.
     pub gpu_label_key: &'a str,
-    /// The cluster to learn from, or why there is none; `None` where nothing is to be learned.
+    /// The cluster whose nodes are watched, or why there is none; `None` where they are not to be watched.
     pub kubernetes: Option<Result<&'a dyn KubernetesApi, &'a str>>,
+    /// Whether what nodes report is learned.
+    pub learns: bool,
     /// Whether options are sent to releases from 1.35 on.
     pub are_options_sent_since_135: bool,
     /// Whether the option `zeroOrMaxNodeScaling` is sent.

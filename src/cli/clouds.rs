@@ -21,9 +21,11 @@ use crate::tasks::{TaskKind, Tasks};
 pub(super) struct Prepared {
     settings: Settings<ReadOnlyCloud>,
     kubernetes: Option<Cluster>,
+    /// Whether what nodes report is learned.
+    learns: bool,
 }
 
-/// The cluster to learn from, or why it cannot be used although learning is configured.
+/// The cluster whose nodes are watched, or why it cannot be used although the configuration asks for that.
 type Cluster = Result<Arc<dyn KubernetesApi>, String>;
 
 /// A running fleet, and what commands need to know about its sources.
@@ -133,7 +135,8 @@ pub(super) async fn prepare(config: &Config) -> Result<Prepared, CommandError> {
     let calls = CallMetrics::default();
     let sources = connect_all(config, &mut Handles::default(), |source| calls.meter(source)).await?;
     let sources = sources.into_iter().map(|(name, cloud)| (name, cloud as ReadOnlyCloud)).collect();
-    Ok(Prepared { settings: settings(config, sources), kubernetes: kubernetes(config.learn.as_ref())? })
+    let kubernetes = kubernetes(config.node_use().map(|(settings, _)| settings))?;
+    Ok(Prepared { settings: settings(config, sources), kubernetes, learns: config.learn.is_some() })
 }
 
 fn settings<C>(config: &Config, sources: Vec<(Arc<str>, C)>) -> Settings<C> {
@@ -174,7 +177,7 @@ async fn connect_all(
 impl Prepared {
     /// Loads what was learned before, so that the first templates use it. A failure is only logged.
     pub(super) async fn recall(&self) {
-        if let Some(Ok(kubernetes)) = &self.kubernetes {
+        if let (true, Some(Ok(kubernetes))) = (self.learns, &self.kubernetes) {
             fleet::recall(kubernetes.as_ref(), &self.settings.catalog).await;
         }
     }
@@ -194,6 +197,7 @@ impl Prepared {
             gpu_label: config.gpu_label.is_some(),
             gpu_label_key: &gpu_label_key,
             kubernetes: self.kubernetes.as_ref().map(|found| found.as_deref().map_err(String::as_str)),
+            learns: self.learns,
             are_options_sent_since_135: config.grpc.options_since_135 == SendPolicy::Send,
             is_zero_or_max_sent: config.grpc.zero_or_max_node_scaling == SendPolicy::Send,
             are_new_listed_at_once: config.grpc.lists_new_at_once,

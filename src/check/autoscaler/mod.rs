@@ -4,6 +4,7 @@ mod findings;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -43,6 +44,8 @@ pub struct Autoscaler {
     pub flags: Option<Vec<Flag>>,
     /// What the running server knows about its calls.
     pub calls: Option<Calls>,
+    /// Why the running server serves groups as ones that cannot grow, by their IDs.
+    pub cannot_grow: BTreeMap<String, String>,
     /// Where release and flags come from, as text.
     pub origin: Option<String>,
     /// Places that were tried and could not be read, each with the reason.
@@ -83,7 +86,8 @@ impl Autoscaler {
         self.origin = Some(origin);
     }
 
-    /// Learns from a running server when the Cluster Autoscaler last called, and which releases its requests look like.
+    /// Learns from a running server when the Cluster Autoscaler last called, which releases its requests look like, and
+    /// which groups it cannot choose.
     pub fn read_server(&mut self, server: &str, document: &Document) {
         let seen = &document.autoscaler;
         self.calls = Some(Calls {
@@ -92,6 +96,8 @@ impl Autoscaler {
             is_standby: document.standby,
             dialect: seen.dialect.as_deref().and_then(Dialect::named),
         });
+        let blocked = document.groups.iter().filter_map(|group| Some((group.id.clone(), group.cannot_grow.clone()?)));
+        self.cannot_grow = blocked.collect();
     }
 
     /// Sets the release, which overrides that of the Deployment.

@@ -1,5 +1,6 @@
 //! Findings about the Cluster Autoscaler: its flags, its release, its use of prices.
 
+use headcount::cloud::Permit;
 use headcount::grpc::proto::{NodeGroupAutoscalingOptions, NodeGroupAutoscalingOptionsRequest};
 use serde_json::Value;
 
@@ -68,6 +69,22 @@ async fn a_running_server_shows_the_last_call_and_the_release_of_the_autoscaler(
     let after = check();
     assert!(after.contains("its requests are those of release 1.25 to 1.28"), "{after}");
     assert!(after.contains("does not get the options set for web: releases before 1.29"), "{after}");
+}
+
+#[tokio::test]
+async fn a_running_server_shows_the_groups_that_it_serves_as_ones_that_cannot_grow() {
+    let mut suspended = plan("web");
+    suspended.growth = Permit::Withheld("User suspended".to_owned());
+    let emulator = aws([suspended]);
+    let config = config(&emulator, &["0:10:web"], "refreshInterval: 5m");
+    let server = Server::with_config(&config);
+    let mut client = server.client().await;
+    client.until("served", async |client| !client.node_groups().await.is_empty()).await;
+    emulator.simulated().replan("web", |plan| plan.growth = Permit::Granted).expect("it exists");
+    let url = format!("http://{}", server.admin());
+    let found = texts(&run(&["check", "--server", &url, "--config", &config.path()])).0;
+    let line = found.lines().find(|line| line.contains("HC406")).expect(&found);
+    assert!(line.contains("is served as one that cannot grow: the group's Launch process is suspended"), "{line}");
 }
 
 #[tokio::test]
