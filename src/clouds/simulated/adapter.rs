@@ -1,5 +1,6 @@
 //! The simulated source as a [`Cloud`].
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
@@ -141,7 +142,15 @@ impl Cloud for Simulated {
     }
 
     fn recognise(&self, id: &str) -> Recognition {
-        ids::recognise(id)
+        match ids::recognise(id) {
+            // Azure spells names in any case.
+            Recognition::OursInGroup(named) => {
+                let is_named = |name: &&Arc<str>| name.eq_ignore_ascii_case(named.as_str());
+                let spelled = self.world(|world, _| world.groups.keys().find(is_named).map(|name| (&**name).into()));
+                Recognition::OursInGroup(spelled.unwrap_or(named))
+            }
+            other => other,
+        }
     }
 
     fn placeholder(&self, reading: &GroupReading, label: &str) -> ProviderId {

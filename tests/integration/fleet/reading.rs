@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use headcount::cloud::InstanceState;
+use headcount::cloud::{InstanceState, ProviderId};
 use headcount::clouds::simulated::{CallFault, CallKind, GroupPlan, LaunchOutcome, Pick, ReadFault, Simulated};
 use headcount::fleet::{FleetError, Mutation};
 use tokio::time::{Instant, sleep};
@@ -138,6 +138,9 @@ async fn a_node_keeps_its_group_for_a_while_after_its_instance_is_gone() {
     assert_eq!(owner(&fixture, &node.as_str().to_uppercase()).as_deref(), Some("g"), "in any case");
     sleep(Duration::from_secs(11 * 60)).await;
     assert_eq!(owner(&fixture, node.as_str()), None);
+    let in_capitals = ProviderId::from(node.as_str().to_uppercase());
+    fixture.delete("g", &[node, in_capitals]).await.expect("gone, in any case");
+    assert_eq!(fixture.calls(CallKind::DeleteInstances), 1);
 }
 
 #[tokio::test(start_paused = true)]
