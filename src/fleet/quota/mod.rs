@@ -80,7 +80,10 @@ impl QuotaBook {
         if let Some(headroom) = headrooms.of(&view.key).filter(|headroom| headroom.nodes < nodes) {
             return Err(headroom.clone());
         }
-        *reserved.entry(view.key.clone()).or_default() += nodes;
+        let before = reserved.entry(view.key.clone()).or_default();
+        // CA's requests are judged later: several of them can ask for more nodes than fit a u32.
+        let nodes = nodes.min(u32::MAX - *before);
+        *before += nodes;
         Ok(Reservation { book: Arc::clone(self), key: view.key.clone(), nodes })
     }
 }

@@ -178,6 +178,25 @@ async fn growth_by_another_client_during_a_write_is_kept() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn scale_ups_by_more_than_can_be_counted_are_all_refused() {
+    for (kind, plan) in kinds() {
+        let fixture = Fixture::with([plan.sized(0, 40, 5)]).await;
+        let mut calls = JoinSet::new();
+        for _ in 0..3 {
+            let fleet = Arc::clone(&fixture.fleet);
+            calls.spawn(async move { fleet.mutate("g", Mutation::Increase(i32::MAX.unsigned_abs()), limit(5)).await });
+        }
+        for outcome in calls.join_all().await {
+            let is_above = |error: &FleetError| {
+                matches!(error, FleetError::Refused { refusal: Refusal::AboveMax { target: 5, max: 40, .. }, .. })
+            };
+            assert!(outcome.as_ref().is_err_and(is_above), "{kind}: {outcome:?}");
+        }
+        fixture.increase("g", 35).await.expect("all that is free");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_scale_up_is_judged_again_if_another_client_used_the_room_below_the_maximum() {
     let fixture = Fixture::with([GroupPlan::azure("g").sized(0, 10, 7)]).await;
     let slow = CallFault::Slow(Duration::from_secs(2));
