@@ -102,10 +102,15 @@ fn described<S>(reflection: Result<S, tonic_reflection::server::Error>) -> Optio
         .ok()
 }
 
+/// The names that health checks may ask for: the whole server, and the service that CA calls.
+const SERVICES: [&str; 2] = ["", "clusterautoscaler.cloudprovider.v1.externalgrpc.CloudProvider"];
+
 /// The grpc.health.v1 service: NOT_SERVING until the fleet is ready.
 async fn health(fleet: &Arc<Fleet>) -> HealthServer<impl Health> {
     let (reporter, health) = tonic_health::server::health_reporter();
-    reporter.set_service_status("", ServingStatus::NotServing).await;
+    for service in SERVICES {
+        reporter.set_service_status(service, ServingStatus::NotServing).await;
+    }
     let (mut restarts, ready) = (fleet.tasks().supervise(TaskKind::HealthReporter, ""), fleet.readiness());
     tokio::spawn(async move { while restarts.run(report(reporter.clone(), ready.clone())).await {} });
     health
@@ -114,7 +119,7 @@ async fn health(fleet: &Arc<Fleet>) -> HealthServer<impl Health> {
 /// Reports once that the fleet is ready. It stays ready.
 async fn report(reporter: HealthReporter, mut ready: watch::Receiver<bool>) {
     if ready.wait_for(|ready| *ready).await.is_ok() {
-        for service in ["", "clusterautoscaler.cloudprovider.v1.externalgrpc.CloudProvider"] {
+        for service in SERVICES {
             reporter.set_service_status(service, ServingStatus::Serving).await;
         }
     }

@@ -189,10 +189,13 @@ async fn a_panic_before_the_fleet_is_ready_does_not_keep_it_from_becoming_ready(
     let fixture = Fixture::start(|faults| faults.down = true).await;
     let channel = tonic::transport::Channel::from_shared(format!("http://{}", fixture.grpc)).expect("an address");
     let mut health = HealthClient::new(channel.connect().await.expect("connects"));
-    let mut status = async || {
-        let checked = health.check(HealthCheckRequest::default()).await.expect("a response");
-        checked.into_inner().status()
+    let mut status_of = async |service: &str| {
+        let request = HealthCheckRequest { service: service.to_owned() };
+        health.check(request).await.expect("a response").into_inner().status()
     };
+    let named = status_of("clusterautoscaler.cloudprovider.v1.externalgrpc.CloudProvider").await;
+    assert_eq!(named, ServingStatus::NotServing, "a probe that names the service");
+    let mut status = async || status_of("").await;
     for kind in [TaskKind::Readiness, TaskKind::HealthReporter] {
         fixture.fleet.tasks().break_down(kind);
         eventually(kind.as_str(), || fixture.failures(kind) > 0).await;
