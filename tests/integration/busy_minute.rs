@@ -20,6 +20,9 @@ const LOOP: Duration = Duration::from_secs(10);
 
 const LOOPS: u32 = 6;
 
+/// The most listings of a minute: one every 15 s, and one that began before it.
+const LISTINGS: usize = 5;
+
 /// How the pods come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pods {
@@ -121,7 +124,10 @@ async fn a_scale_up_by_six_takes_at_most_9_calls_on_aws_and_18_on_azure() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn six_scale_ups_in_a_minute_share_the_reads_that_are_not_for_a_write() {
-    let (aws, azure) = tokio::join!(count(aws(), Pods::OneByOne), count(arm(), Pods::OneByOne));
+    let (mut aws, azure) = tokio::join!(count(aws(), Pods::OneByOne), count(arm(), Pods::OneByOne));
+    // A listing that a busy machine delays until after a scale-up finds instances missing, and their launches are read.
+    let late = aws.0.remove("DescribeScalingActivities").unwrap_or(0);
+    assert!(late <= LISTINGS, "{late} reads of launches beside {aws:?}");
     aws.are_at_most(24);
     azure.are_at_most(52);
     assert_eq!((aws.of("SetDesiredCapacity"), azure.of("PATCH web")), (6, 6));

@@ -2,6 +2,7 @@
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use h2::client::SendRequest;
@@ -246,8 +247,15 @@ async fn slow_bodies_hold_little_memory_and_end() {
 async fn requests_do_not_get_a_server_with_1000_groups_killed() {
     let config = ConfigFile::new("sources: [{name: demo, simulated: {groups: 1000, instances: 5000}}]\n");
     let server = Server::with_config(&config);
-    let mut well_behaved = server.client().await;
-    well_behaved.until("all groups are served", async |client| client.node_groups().await.len() == 1000).await;
+    // A server that is this busy may take longer to read the answer to a keepalive than a connection is kept open, so
+    // each call has a connection of its own.
+    let serves_all = async || server.client().await.node_groups().await.len() == 1000;
+    let all_are_served = async {
+        while !serves_all().await {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, all_are_served).await.expect("all groups are served");
     // Whole messages of the largest size, which are decoded, and unfinished ones.
     let node = [b"x".repeat(1_000)].concat();
     let nodes = Bytes::from(part(0x0a, &part(0x0a, &node)).repeat(7_000));
@@ -265,7 +273,7 @@ async fn requests_do_not_get_a_server_with_1000_groups_killed() {
     }
     let outcomes = join_all((0..8).map(|_| send(server.grpc(), "NodeGroupDeleteNodes", &nodes))).await;
     assert!(outcomes.iter().all(|(_, code)| *code != Some(Code::Ok)), "{outcomes:?}");
-    assert_eq!(well_behaved.node_groups().await.len(), 1000);
+    assert!(serves_all().await);
     let peak = server.peak_memory();
     println!("1,000 groups: at most {peak} MiB");
     assert!(peak < 256, "{peak} MiB");

@@ -40,7 +40,9 @@ impl Scene {
         let certificate = authority.client("cluster-autoscaler", Vec::new());
         let connect = async || channel(server.grpc(), &authority, Some(&certificate)).await.expect("connects");
         let connected = connect().await;
-        assert_eq!(groups(&connected).await.expect("served"), 500);
+        // It is ready once it has waited for the groups of the first listing, as long as that may take.
+        let serves_all = async || groups(&connected).await.is_ok_and(|number| number == 500);
+        until("all groups are served", PATIENCE, serves_all).await;
         let callers = Caller::over(vec![connect().await; CALLERS]).await;
         let group = callers[0].group();
         let (grpc, admin) = (server.grpc(), server.admin());
