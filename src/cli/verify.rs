@@ -227,7 +227,7 @@ fn heading(name: &str, plan: &Plan, cost: &Cost, is_continued: bool) -> String {
     format!(
         "Laws 1 and 11 do not hold for {name} meanwhile: instances that nobody named are terminated, and capacities are \
          written that nobody asked for.\n{continued}Size to restore: {size}. At most {own} instances more at a time and \
-         {launches} launches in all, in up to {minutes} minutes. Cost: {cost}.\n\n"
+         {launches} launches in all, in about {minutes} minutes. Cost: {cost}.\n\n"
     )
 }
 
