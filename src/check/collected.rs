@@ -35,7 +35,7 @@ pub(super) struct Collected {
     pub(super) gpu_label: bool,
     /// The label by which the Cluster Autoscaler knows GPU nodes.
     pub(super) gpu_label_key: String,
-    /// What is wrong with learning; `None` where nothing is to be learned.
+    /// What of the cluster can be read, or why that fails; `None` where nodes are not to be watched.
     pub(super) kubernetes: Option<Result<&'static str, String>>,
     /// What is known about the Cluster Autoscaler.
     pub(super) autoscaler: Autoscaler,

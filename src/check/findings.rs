@@ -156,7 +156,7 @@ fn kubernetes(collected: &Collected) -> Option<Finding> {
             Finding::warning(
                 Code::KUBERNETES,
                 "kubernetes",
-                format!("the cluster's nodes cannot be read: {reason}"),
+                format!("the Kubernetes API cannot be read: {reason}"),
                 advice,
             )
         }

@@ -97,7 +97,8 @@ fn withheld(group: &CollectedGroup) -> Vec<Finding> {
     }
 }
 
-/// A running server has refused every scale-up for a minute (law 13).
+/// A running server serves the group as one that cannot grow, for a reason that this reading does not show: it has
+/// refused every scale-up for a minute (law 13), and seldom, its own reading is older.
 fn blocked(group: &CollectedGroup) -> Option<Finding> {
     let reason = group.blocked.as_ref().filter(|_| group.reading.growth == Permit::Granted)?;
     let what = format!("is served as one that cannot grow: {reason}");

@@ -11,8 +11,9 @@ pub(crate) enum Surplus {
     Launched,
     /// The first observation showed it; its cause is unknown.
     FoundAtStart,
-    /// The instances stay: they are protected from scale-in, or a deletion of ours lowered the capacity of a scale set
-    /// and failed. The target has them, and the next scale-up makes room for them.
+    /// The instances stay: they are protected from scale-in, a deletion of ours lowered the capacity of a scale set and
+    /// failed, or a start found them in one in which nothing runs. The target has them, and the next scale-up makes room
+    /// for them.
     Lasting,
     /// The capacity fell, and no write of ours explains it: the cloud is about to delete instances, or the read is
     /// wrong.

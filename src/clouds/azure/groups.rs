@@ -64,10 +64,12 @@ fn being_deleted(set: &ScaleSet) -> Option<String> {
 }
 
 fn provisioning(set: &ScaleSet) -> Provisioning {
-    match () {
-        () if is_in(set, "Succeeded") => Provisioning::Succeeded,
-        () if is_in(set, "Failed") || is_in(set, "Canceled") => Provisioning::Failed,
-        () => Provisioning::Running,
+    if is_in(set, "Succeeded") {
+        Provisioning::Succeeded
+    } else if is_in(set, "Failed") || is_in(set, "Canceled") {
+        Provisioning::Failed
+    } else {
+        Provisioning::Running
     }
 }
 

@@ -10,7 +10,7 @@ use super::ids::{self, MachineName, provider_id};
 use super::scale_set_cache::CachedMachines;
 use super::{Azure, sizes};
 use crate::cloud::{
-    Acceptance, CloudError, Deletion, Fault, GroupName, GroupReading, InstanceState, OperationHandle, ProviderId,
+    Acceptance, CloudError, Deletion, GroupName, GroupReading, InstanceState, OperationHandle, ProviderId,
 };
 
 /// The most attempts of one deletion to leave out a VM that is gone but still listed.
@@ -31,7 +31,7 @@ impl Azure {
         if to < basis.desired && basis.without_id > 0 {
             let message =
                 format!("the list shows VMs without an ID ({}), so the capacity is not lowered", basis.without_id);
-            return Err(conflict(group, message));
+            return Err(CloudError::conflict(UPDATE_SCALE_SET, group, message));
         }
         let handle = match basis.etag.as_deref().filter(|etag| !etag.is_empty()) {
             Some(etag) => self.api.set_capacity(group, Some(etag), to).await?,
@@ -47,7 +47,8 @@ impl Azure {
         let gone = || CloudError::not_found(UPDATE_SCALE_SET, group, "the scale set does not exist");
         let set = self.api.get_scale_set(group).await?.ok_or_else(gone)?;
         if set.capacity != Some(basis.desired) {
-            return Err(conflict(group, "the capacity has changed since it was read".to_owned()));
+            let message = "the capacity has changed since it was read";
+            return Err(CloudError::conflict(UPDATE_SCALE_SET, group, message));
         }
         let etag = set.etag.as_deref().filter(|etag| !etag.is_empty());
         if etag.is_none() {
@@ -76,8 +77,8 @@ impl Azure {
         match outcome {
             // More of them are gone. The next attempt leaves out those that are known by now.
             Err(error) if names_missing_machines(&error) && !deletion.already_gone.is_empty() => {
-                let busy = |target: MachineToDelete| (target.id, conflict(group.as_str(), error.to_string()));
-                deletion.refused.extend(targets.into_iter().map(busy));
+                let busy = CloudError::conflict(DELETE_INSTANCES, group.as_str(), error.to_string());
+                deletion.refused.extend(targets.into_iter().map(|target| (target.id, busy.clone())));
             }
             outcome => {
                 deletion.handle = outcome?;
@@ -201,16 +202,6 @@ impl Azure {
         deletion.already_gone.extend(gone.into_iter().map(|target| target.id));
         Ok(there)
     }
-}
-
-fn conflict(group: &str, message: String) -> CloudError {
-    CloudError::Conflict(Box::new(Fault {
-        operation: UPDATE_SCALE_SET.into(),
-        subject: group.to_owned(),
-        code: None,
-        message,
-        source: None,
-    }))
 }
 
 // Uniform scale sets return 400 InvalidParameter, "The provided instanceId 5 is not an active Virtual Machine Scale Set

@@ -229,8 +229,7 @@ impl InFlight {
 
     fn push(&mut self, operation: Operation) {
         if self.operations.len() >= OPERATIONS {
-            // The oldest that only reads will end: of one that the cloud works on, or that got no response, more is to
-            // be heard.
+            // Not one that the cloud works on or that got no response: what becomes of it is not known yet.
             let is_waited_for = |one: &Operation| matches!(one.phase, Phase::Running(_) | Phase::Unsettled);
             let oldest = self.operations.iter().position(|one| !is_waited_for(one)).unwrap_or(0);
             self.operations.remove(oldest);

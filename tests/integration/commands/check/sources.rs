@@ -73,12 +73,12 @@ async fn the_permissions_for_learning_are_tried() {
     api.set_down(true);
     let found = check(&config);
     found.has(
-        "warning kubernetes the cluster's nodes cannot be read: list nodes: 503 Service Unavailable",
+        "warning kubernetes the Kubernetes API cannot be read: list nodes: 503 Service Unavailable",
         &["deploy/kubernetes-rbac.yaml"],
     );
     assert_eq!(found.code, Some(0));
     let nowhere = check(&crate::commands::config(&emulator, &["0:10:web"], "learn: {kubernetes: true}"));
-    nowhere.has("warning kubernetes the cluster's nodes cannot be read: not in a pod", &["set kubernetes.kubeconfig"]);
+    nowhere.has("warning kubernetes the Kubernetes API cannot be read: not in a pod", &["set kubernetes.kubeconfig"]);
 }
 
 #[tokio::test]
@@ -88,7 +88,7 @@ async fn without_learning_nodes_that_are_watched_are_read_and_no_config_map() {
     let config = config(&emulator, &["0:10:web"], taints).beside("kubeconfig", &api.kubeconfig_text());
     check(&config).has("ok kubernetes the nodes can be read", &[]);
     api.set_down(true);
-    check(&config).has("warning kubernetes the cluster's nodes cannot be read: list nodes: 503", &[]);
+    check(&config).has("warning kubernetes the Kubernetes API cannot be read: list nodes: 503", &[]);
 }
 
 #[tokio::test]
