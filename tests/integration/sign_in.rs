@@ -15,7 +15,7 @@ use tonic::Code;
 use crate::emulators::arm::{Arm, Issued};
 use crate::emulators::certificate_authority::CertificateAuthority;
 use crate::emulators::{Emulator, HttpResponse, Request};
-use crate::peers::headcount::{AUTOSCALER_TIMEOUT, ConfigFile, Server, command, refused};
+use crate::peers::headcount::{AUTOSCALER_TIMEOUT, ConfigFile, Server, command, refused_in_time};
 
 /// An emulator with TLS, and the files that a server needs for it.
 pub(crate) struct Office {
@@ -211,7 +211,8 @@ async fn without_a_token_no_call_is_made() {
     let server = office.serve(principal, &[]);
     let line = server.logged("cannot be listed");
     assert!(line.contains("AADSTS7000215") && !line.contains("wrong"), "{line}");
-    let (code, message) = refused(server.untimed_client(AUTOSCALER_TIMEOUT).await.increase("pool", 1).await);
+    let mut caller = server.untimed_client(AUTOSCALER_TIMEOUT).await;
+    let (code, message) = refused_in_time(async || caller.increase("pool", 1).await).await;
     assert_eq!(code, Code::Unavailable, "{message}");
     assert_eq!(office.calls().len(), 0);
 }

@@ -50,16 +50,20 @@ async fn answer_listings(setup: &Setup<Aws>, body: String) {
     .await;
 }
 
-/// A server for each of these, and at the same time. Every listing of its cloud gets `defective` of its own response
-/// for a while, then `holds` is checked.
+/// A server for each of these. At the same time, every listing of its cloud gets `defective` of its own response for a
+/// while, then `holds` is checked.
 async fn each_listed_as<T>(
     cases: impl IntoIterator<Item = T>,
     defective: impl Fn(&T, &str) -> String,
     holds: impl AsyncFn(&T, &mut Setup<Aws>),
 ) {
     let (defective, holds) = (&defective, &holds);
-    let listed = cases.into_iter().map(|case| async move {
-        let mut setup = Setup::open(mk_cloud()).await;
+    // One after another: opening one blocks the thread, and a server closes a connection on which nothing arrives.
+    let mut opened = Vec::new();
+    for case in cases {
+        opened.push((case, Setup::open(mk_cloud()).await));
+    }
+    let listed = opened.into_iter().map(|(case, mut setup)| async move {
         setup.client.until("both are served", async |client| client.node_groups().await.len() == 2).await;
         let (_, whole) = listing(&setup.emulator).await;
         let body = defective(&case, &whole);

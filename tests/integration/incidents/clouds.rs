@@ -9,7 +9,7 @@ use tonic::Code;
 use crate::emulators::arm::Arm;
 use crate::emulators::aws::Aws;
 use crate::emulators::{Emulator, HoldPoint};
-use crate::peers::headcount::{AUTOSCALER_TIMEOUT, ConfigFile, Server, refused};
+use crate::peers::headcount::{AUTOSCALER_TIMEOUT, ConfigFile, Server, refused, refused_in_time};
 
 fn source(name: &str, emulator: &impl Emulator, group: &str) -> String {
     let settings: String = emulator.settings().iter().map(|line| format!("      {line}\n")).collect();
@@ -43,7 +43,7 @@ async fn an_outage_of_one_cloud_changes_nothing_for_the_other() {
     client.until("four run", async |client| client.nodes_in("asg", 1).await.len() == 4).await;
     assert_eq!((client.node_groups().await.len(), client.target("vmss").await), (2, 3));
     let mut caller = server.untimed_client(AUTOSCALER_TIMEOUT).await;
-    let (code, _) = refused(caller.increase("vmss", 1).await);
+    let (code, _) = refused_in_time(async || caller.increase("vmss", 1).await).await;
     assert_eq!(code, Code::Unavailable);
 
     arm.simulated().faults(|faults| faults.down = false);

@@ -66,7 +66,7 @@ async fn while_aws_is_down_reads_continue_and_writes_are_unavailable_in_time() {
         client.refresh().await.expect("fresh enough");
         assert_eq!((client.node_groups().await.len(), client.target("by-tag").await), (1, 2));
         // The response is the server's, and not the end of the caller's time.
-        let (code, message) = refused(client.increase("by-tag", 1).await);
+        let (code, message) = refused_in_time(async || client.increase("by-tag", 1).await).await;
         assert_eq!(code, Code::Unavailable, "{message}");
     }
     assert_eq!(client.target("by-tag").await, 2);

@@ -16,7 +16,9 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 use tonic::Code;
 
-use crate::peers::headcount::{AUTOSCALER_TIMEOUT, Client, ConfigFile, PATIENCE, Server, command, refused};
+use crate::peers::headcount::{
+    AUTOSCALER_TIMEOUT, Client, ConfigFile, PATIENCE, Server, command, refused, refused_in_time,
+};
 use crate::peers::moto::Moto;
 
 const TAGS: [(&str, &str); 2] =

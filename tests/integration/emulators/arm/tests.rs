@@ -20,6 +20,10 @@ fn quick() -> Span {
     Duration::from_millis(100)..=Duration::from_millis(200)
 }
 
+fn endless() -> Span {
+    Duration::from_secs(600)..=Duration::from_secs(600)
+}
+
 fn pool(name: &str, running: u32) -> GroupPlan {
     GroupPlan::azure(name).sized(0, 100, running).launch_time(quick()).delete_time(quick())
 }
@@ -135,21 +139,25 @@ async fn a_capacity_is_written_under_its_etag_and_can_be_followed() {
 
 #[tokio::test]
 async fn named_machines_are_deleted_and_their_states_shown() {
-    let arm = arm([pool("p", 3)]);
+    let arm = arm([pool("p", 3), pool("slow", 3).delete_time(endless())]);
     arm.behavior(|behavior| behavior.missing_instance = MissingInstance::Tolerated);
-    let machines = format!("{SETS}/p/virtualMachines?$expand=instanceView");
-    let delete = format!("{SETS}/p/delete?forceDeletion=false");
-    let accepted = write(&arm, "POST", &delete, &[], r#"{"instanceIds":["1","77"]}"#).await.expect("a response");
+    let machines = |set: &str| format!("{SETS}/{set}/virtualMachines?$expand=instanceView");
+    let delete = |set: &str| format!("{SETS}/{set}/delete?forceDeletion=false");
+    let accepted =
+        write(&arm, "POST", &delete("slow"), &[], r#"{"instanceIds":["1","77"]}"#).await.expect("a response");
     assert_eq!(accepted.status, 202);
-    let listed = at(&arm, &machines).await.json();
+    let listed = at(&arm, &machines("slow")).await.json();
     let states: Vec<_> = (0..3).map(|at| listed["value"][at]["properties"]["provisioningState"].as_str()).collect();
     assert_eq!(states, [Some("Succeeded"), Some("Deleting"), Some("Succeeded")]);
     let created = listed["value"][0]["properties"]["timeCreated"].as_str().expect("a time");
     assert!(created.ends_with("+00:00") && created.len() == "2026-01-01T00:00:00.1234567+00:00".len(), "{created}");
-    let etag = at(&arm, &format!("{SETS}/p")).await.json()["etag"].clone();
+    let etag = at(&arm, &format!("{SETS}/slow")).await.json()["etag"].clone();
     assert_eq!(listed["value"][0]["etag"], etag, "a machine has its set's etag");
     assert!(etag.as_str().is_some_and(|etag| etag.trim_matches('"').parse::<u64>().is_ok()), "{etag}");
     assert_eq!(listed["value"][0]["properties"]["instanceView"]["statuses"][1]["code"], "PowerState/running");
+
+    let (machines, delete) = (machines("p"), delete("p"));
+    let accepted = write(&arm, "POST", &delete, &[], r#"{"instanceIds":["1","77"]}"#).await.expect("a response");
     assert_eq!(ended(&arm, &accepted).await["status"], "Succeeded");
     assert_eq!(at(&arm, &format!("{SETS}/p")).await.json()["sku"]["capacity"], 2);
 

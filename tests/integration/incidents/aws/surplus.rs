@@ -12,7 +12,7 @@ use super::{FOREVER, aws, capacity, desired_written, group, open, terminations, 
 use crate::emulators::aws::{Aws, error};
 use crate::emulators::setup::Setup;
 use crate::emulators::{Emulator, HoldPoint};
-use crate::peers::headcount::{AUTOSCALER_TIMEOUT, Client, refused};
+use crate::peers::headcount::{AUTOSCALER_TIMEOUT, Client, refused_in_time};
 
 /// AWS launches this many beyond the desired capacity, and keeps them for the whole test.
 fn surplus(aws: &Aws, name: &str, count: u32) {
@@ -124,7 +124,7 @@ async fn asg_scale_up_during_surplus() {
     let mut caller = setup.server().untimed_client(AUTOSCALER_TIMEOUT).await;
     let client = &mut setup.client;
     for (name, why) in [("huge", "the cloud may be about to delete some"), ("stuck", "(an evacuation)")] {
-        let (code, message) = refused(caller.increase(name, 1).await);
+        let (code, message) = refused_in_time(async || caller.increase(name, 1).await).await;
         assert_eq!(code, Code::Aborted);
         assert!(message.contains("its live instances (9) exceed its capacity (4)"), "{message}");
         assert!(message.contains(why), "{message}");

@@ -11,7 +11,7 @@ use super::{arm, capacities_written, endless, pool};
 use crate::emulators::arm::Arm;
 use crate::emulators::setup::Setup;
 use crate::emulators::{Emulator, HttpResponse};
-use crate::peers::headcount::{AUTOSCALER_TIMEOUT, Client, ConfigFile, Server, refused};
+use crate::peers::headcount::{AUTOSCALER_TIMEOUT, Client, ConfigFile, Server, refused_in_time};
 
 #[tokio::test]
 async fn a_set_grows_from_zero_and_loses_the_named_machine_only() {
@@ -166,7 +166,7 @@ async fn vmss_scale_up_from_min() {
     setup.emulator.group_details("pool", |details| details.undecodable = true);
     setup.server().logged("cannot be understood");
     let mut caller = setup.server().untimed_client(AUTOSCALER_TIMEOUT).await;
-    let (code, message) = refused(caller.increase("pool", 1).await);
+    let (code, message) = refused_in_time(async || caller.increase("pool", 1).await).await;
     assert_eq!(code, Code::Unavailable, "{message}");
     assert_eq!(setup.client.target("pool").await, 40);
     setup.emulator.group_details("pool", |details| details.undecodable = false);

@@ -86,6 +86,7 @@ async fn vmss_instance_view_slow() {
 #[tokio::test]
 async fn vmss_thousand_machines() {
     let mut setup = Setup::open(arm([pool("pool", (0, 1_000, 990))])).await;
+    setup.client.until("it is served", async |client| client.node_groups().await.len() == 1).await;
     let nodes = setup.client.nodes_in("pool", 1).await;
     assert_eq!(nodes.len(), 990);
     // Ten pages take longer than a caller waits.

@@ -10,7 +10,7 @@ use super::{arm, capacities_written, deletions, errors, pool, quick, refs};
 use crate::emulators::arm::{self as emulator, Arm};
 use crate::emulators::setup::Setup;
 use crate::emulators::{Emulator, HttpResponse, Request};
-use crate::peers::headcount::{AUTOSCALER_TIMEOUT, ConfigFile, Server, refused};
+use crate::peers::headcount::{AUTOSCALER_TIMEOUT, ConfigFile, Server, refused, refused_in_time};
 
 #[tokio::test]
 async fn vmss_throttled_at_start() {
@@ -24,7 +24,7 @@ async fn vmss_throttled_at_start() {
     let server = Server::with_config(&config);
     server.logged("cannot be listed");
     let mut caller = server.untimed_client(AUTOSCALER_TIMEOUT).await;
-    let (code, message) = refused(caller.increase("pool", 1).await);
+    let (code, message) = refused_in_time(async || caller.increase("pool", 1).await).await;
     assert_eq!(code, Code::Unavailable, "{message}");
     assert!(capacities_written(&arm, "pool").is_empty());
     assert_eq!(arm.requests().len(), 1, "no call on that bucket before Retry-After");

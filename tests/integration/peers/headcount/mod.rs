@@ -58,6 +58,22 @@ pub(crate) async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("never: {what}"));
 }
 
+/// The status code and the message of a call that the cloud makes the server refuse. A busy machine may have no time left
+/// for the reason: then nothing was sent, and the call is repeated.
+pub(crate) async fn refused_in_time<T: std::fmt::Debug>(
+    mut call: impl AsyncFnMut() -> Result<T, Status>,
+) -> (Code, String) {
+    let wait = async {
+        loop {
+            let (code, message) = refused(call().await);
+            if code != Code::DeadlineExceeded {
+                return (code, message);
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, wait).await.expect("a reason")
+}
+
 /// The status code and the message of a refused call.
 pub(crate) fn refused<T: std::fmt::Debug>(outcome: Result<T, Status>) -> (Code, String) {
     let status = outcome.expect_err("refused");
