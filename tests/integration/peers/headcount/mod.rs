@@ -58,8 +58,8 @@ pub(crate) async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("never: {what}"));
 }
 
-/// The status code and the message of a call that the cloud makes the server refuse. A busy machine may have no time left
-/// for the reason: then nothing was sent, and the call is repeated.
+/// The status code and the message of a call that the cloud makes the server refuse. A busy machine may have no time
+/// left for the reason: then nothing was sent, and the call is repeated.
 pub(crate) async fn refused_in_time<T: std::fmt::Debug>(
     mut call: impl AsyncFnMut() -> Result<T, Status>,
 ) -> (Code, String) {
