@@ -11,23 +11,33 @@ use tokio::sync::OnceCell;
 use super::free_address;
 use super::headcount::{ConfigFile, PATIENCE, run};
 
-/// moto's own server, one request at a time: moto can count two concurrent terminations as one.
+/// moto's own server, one request at a time: moto can count two concurrent terminations as one. It writes 5 MB of
+/// instance types, and takes longer on a busy machine than Headcount waits. Its response is kept, for when it is asked
+/// again.
 const SERVE: &str = "
-import sys, threading
+import io, sys, threading
 from moto.server import DomainDispatcherApplication, create_backend_app
 from werkzeug.serving import run_simple
+from werkzeug.test import run_wsgi_app
 
-moto, turn = DomainDispatcherApplication(create_backend_app), threading.Lock()
+moto, turn, types = DomainDispatcherApplication(create_backend_app), threading.Lock(), {}
 
 def serve(environment, start_response):
+    body = environment['wsgi.input'].read(int(environment.get('CONTENT_LENGTH') or 0))
+    environment['wsgi.input'] = io.BytesIO(body)
     with turn:
-        return moto(environment, start_response)
+        if b'Action=DescribeInstanceTypes&' not in body:
+            return moto(environment, start_response)
+        if body not in types:
+            types[body] = run_wsgi_app(moto, environment, buffered=True)
+        parts, status, headers = types[body]
+    start_response(status, list(headers))
+    return list(parts)
 
 run_simple('127.0.0.1', int(sys.argv[1]), serve, threaded=True)
 ";
 
-/// What `headcount instance-types export` prints of moto's types. moto writes 5 MB for it, and takes longer on a busy
-/// machine than Headcount waits, so it is asked again.
+/// What `headcount instance-types export` prints of moto's types, asked for until moto has them.
 static EXPORTED_TYPES: OnceCell<Option<String>> = OnceCell::const_new();
 
 /// A running moto server with a launch template for each requested instance type.
