@@ -9,7 +9,7 @@ use super::{aws, capacity, desired_written, group, instance_id, open, terminatio
 use crate::emulators::aws::Aws;
 use crate::emulators::setup::Setup;
 use crate::emulators::{Emulator, HoldPoint};
-use crate::peers::headcount::{AUTOSCALER_TIMEOUT, Client, eventually, refused, refused_in_time};
+use crate::peers::headcount::{AUTOSCALER_TIMEOUT, Client, eventually, refused};
 
 /// How long a group in these tests tolerates more instances than desired: longer than two reads of an unsettled group.
 const TERMINATES_AFTER: Duration = Duration::from_secs(10);
@@ -149,8 +149,7 @@ async fn asg_growth_write_lands_late() {
     let mut setup = Setup::with(aws([plan]), |options| options.refresh = "60s".to_owned()).await;
     let aws = &setup.emulator;
     aws.hold("POST", "Action=SetDesiredCapacity", HoldPoint::BeforeEffect);
-    let mut caller = setup.server().untimed_client(AUTOSCALER_TIMEOUT).await;
-    let (code, _) = refused_in_time(async || caller.increase("web", 2).await).await;
+    let (code, _) = refused(setup.server().untimed_client(AUTOSCALER_TIMEOUT).await.increase("web", 2).await);
     assert_eq!(code, Code::Unavailable, "sent, and its outcome is unknown");
     setup.server().logged("the response to a capacity write was lost; reading the node group");
     // Another client grows the group, and a read shows it. Then the write takes effect, and the group is about to
