@@ -19,7 +19,7 @@ use crate::cloud::{
     Listing, Missing, ProviderId, Provisioning, Quota, Quotas, ReadOnlyCloud, Recognition,
 };
 use crate::fleet::options::Options;
-use crate::fleet::{LivePolicies, NODE_AGE, TemplateBuilder, ZonePolicy};
+use crate::fleet::{GroupKey, LivePolicies, NODE_AGE, TemplateBuilder, ZonePolicy};
 use crate::template::NodeTemplate;
 
 /// How long one source or the cluster may take to respond.
@@ -93,6 +93,8 @@ pub(super) struct CollectedGroup {
     /// The other source that matches this group, if there is one.
     pub(super) also_in: Option<Arc<str>>,
     pub(super) reading: GroupReading,
+    /// By its tags or the configuration.
+    pub(super) options: Options,
     pub(super) template: Result<NodeTemplate, String>,
     /// The part of its capacity that no VM fills, in a scale set in which nothing runs. `None` where it was not read.
     pub(super) unfilled: Option<u32>,
@@ -134,8 +136,8 @@ pub(super) async fn collect(input: &CheckInput<'_>) -> Collected {
     let sources = join_all(sources).await;
     Collected {
         warnings: input.warnings.to_vec(),
-        groups_with_options: groups_with(input, &sources, |options| !options.is_empty()),
-        zero_or_max_groups: groups_with(input, &sources, |options| options.zero_or_max_node_scaling == Some(true)),
+        groups_with_options: groups_with(&sources, |options| !options.is_empty()),
+        zero_or_max_groups: groups_with(&sources, |options| options.zero_or_max_node_scaling == Some(true)),
         is_zero_or_max_sent: input.is_zero_or_max_sent,
         are_new_listed_at_once: input.are_new_listed_at_once,
         are_options_sent_since_135: input.are_options_sent_since_135,
@@ -193,7 +195,8 @@ async fn listed(
         let unfilled = unfilled(cloud, &reading).await;
         let quota = quotas.as_ref().ok().and_then(|quotas| scarcest(quotas, &whole.name));
         let blocked = input.autoscaler.cannot_grow.get(&id).cloned();
-        let policy = input.policies.of(&id);
+        let policy = input.policies.of(&GroupKey { source: Arc::clone(source), name: whole.name.clone() });
+        let options = Options::from_tags(&id, &reading.hints.options).merge(&policy.options);
         let are_zones_wanted = policy.zones == ZonePolicy::Separate;
         let is_to_launch = policy.grows_by == Some(GrowsBy::Launch) && !are_zones_wanted;
         let not_launched = if is_to_launch { reading.launch_zone().map(drop).err() } else { None };
@@ -202,6 +205,7 @@ async fn listed(
             shares_name,
             also_in,
             reading,
+            options,
             template,
             unfilled,
             quota,
@@ -211,7 +215,7 @@ async fn listed(
             foreign_instances,
         }
     };
-    let served = listing.groups.into_iter().flat_map(|whole| Served::of(whole, input.policies));
+    let served = listing.groups.into_iter().flat_map(|whole| Served::of(whole, source, input.policies));
     let groups = iter(served.map(group)).buffered(TEMPLATE_BUILDS).collect().await;
     let adverse_settings = timeout(PATIENCE, cloud.adverse_settings()).await.unwrap_or_default();
     let denied_calls = timeout(PATIENCE, cloud.denied_calls()).await.unwrap_or_default();
@@ -261,14 +265,10 @@ async fn foreign_instances(cloud: &ReadOnlyCloud, listed: &GroupReading, nodes: 
     old.ok().and_then(Result::ok).map_or(0, |old| old.len())
 }
 
-/// The IDs of the groups with such options, by their tags or the configuration.
-fn groups_with(input: &CheckInput<'_>, sources: &[CollectedSource], is_one: impl Fn(&Options) -> bool) -> Vec<String> {
-    let is_one = |group: &&CollectedGroup| {
-        let tagged = Options::from_tags(&group.id, &group.reading.hints.options);
-        is_one(&tagged.merge(&input.policies.of(&group.id).options))
-    };
+/// The IDs of the groups with such options.
+fn groups_with(sources: &[CollectedSource], is_one: impl Fn(&Options) -> bool) -> Vec<String> {
     let groups = sources.iter().filter_map(|source| source.listed.as_ref().ok()).flat_map(|listed| &listed.groups);
-    groups.filter(is_one).map(|group| group.id.clone()).collect()
+    groups.filter(|group| is_one(&group.options)).map(|group| group.id.clone()).collect()
 }
 
 /// The provider IDs of the cluster's nodes; `None` for a cluster without nodes, from which nothing follows.

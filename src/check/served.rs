@@ -1,7 +1,9 @@
 //! The node groups that a listed group is served as: itself, or one for each of its zones.
 
+use std::sync::Arc;
+
 use crate::cloud::{Counts, GroupReading, GrowsBy, Instance, InstanceState, ZoneName};
-use crate::fleet::Policies;
+use crate::fleet::{GroupKey, Policies};
 
 /// A node group, as it is served.
 pub(super) struct Served {
@@ -14,9 +16,10 @@ pub(super) struct Served {
 }
 
 impl Served {
-    /// What these policies serve a group as.
-    pub(super) fn of(mut whole: GroupReading, policies: &Policies) -> Vec<Self> {
-        if policies.of(whole.name.as_str()).separates(&whole) {
+    /// What these policies serve a group of this source as.
+    pub(super) fn of(mut whole: GroupReading, source: &Arc<str>, policies: &Policies) -> Vec<Self> {
+        let key = GroupKey { source: Arc::clone(source), name: whole.name.clone() };
+        if policies.of(&key).separates(&whole) {
             whole.consistency.grows_by = GrowsBy::LaunchInZone;
         }
         let zones = whole.separate_zones(whole.instances.as_deref().unwrap_or_default());

@@ -16,6 +16,7 @@ use crate::cloud::text::printable;
 use crate::cloud::{CapacityIs, Cloud as _, GroupName, ResponseLog};
 use crate::clouds::simulated::Simulated;
 use crate::config::{self, Config};
+use crate::fleet::GroupKey;
 use crate::verify::{
     self, Bounds, Choice, Clock, Cost, Event, Finding, INSTANCES_MAX_DEFAULT, Outcome, Plan, Probe, Report, Setup,
     State, TokioClock, Verdict, Watch,
@@ -122,11 +123,13 @@ impl Verify {
         let cost = self.price(&config, name).await.unwrap_or_else(Cost::Unknown);
         let responses = ResponseLog::default();
         let sources = clouds::connect_for_probes(&config, &responses).await?;
+        let choice = verify::choose(sources, name).await.map_err(failed)?;
+        let group = GroupKey { source: Arc::clone(&choice.source), name: choice.reading.name.clone() };
         Ok(Chosen {
-            choice: verify::choose(sources, name).await.map_err(failed)?,
+            choice,
             responses,
             clock: Box::new(TokioClock::default()),
-            declared: config.groups.of(name).capacity_is,
+            declared: config.groups.of(&group).capacity_is,
             is_read_only: config.read_only,
             cost,
         })
@@ -195,7 +198,7 @@ async fn simulated(cloud: Simulated, name: &str) -> Result<Chosen, CommandError>
         .ok_or_else(|| CommandError::Usage(format!("the demo has no group {name}: take auto-scaling or scale-set")))?;
     Ok(Chosen {
         clock: Box::new(SimulatedTime(Arc::clone(&cloud))),
-        choice: Choice { cloud, reading },
+        choice: Choice { source: "demo".into(), cloud, reading },
         responses: ResponseLog::default(),
         declared: None,
         is_read_only: false,

@@ -1,4 +1,4 @@
-//! What the configuration sets for groups, by the ID that they are served under.
+//! What the configuration sets for groups, by their names.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,13 +7,14 @@ use arc_swap::ArcSwap;
 use wildmatch::WildMatch;
 
 use super::options::Options;
+use super::snapshot::GroupKey;
 use crate::cloud::{CapacityIs, GroupReading, GrowsBy};
 use crate::template::GroupOverrides;
 
-/// What the configuration sets for the groups whose ID matches.
+/// What the configuration sets for the groups whose name matches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
-    /// The pattern, with `*` and `?`.
+    /// The pattern, with `*` and `?`. One with a slash also matches `source/name`.
     pub matches: WildMatch,
     /// What their nodes have.
     pub overrides: GroupOverrides,
@@ -44,6 +45,13 @@ impl Policy {
             grows_by: None,
             zones: None,
         }
+    }
+
+    /// Whether it is for this group, whatever ID it is served under: that changes when another source gets a group of
+    /// the same name.
+    fn is_for(&self, group: &GroupKey) -> bool {
+        let names_source = self.matches.pattern_chars().contains(&'/');
+        self.matches.matches(group.name.as_str()) || (names_source && self.matches.matches(&group.to_string()))
     }
 }
 
@@ -108,21 +116,10 @@ impl GroupPolicy {
 }
 
 impl Policies {
-    /// Merges all policies that match a group. For a zone of a group that is served by zones, those are the group's.
-    pub fn of(&self, id: &str) -> GroupPolicy {
-        self.of_served(id, self)
-    }
-
-    /// The same, where the groups are served by zones that `served` says.
-    fn of_served(&self, id: &str, served: &Self) -> GroupPolicy {
-        let whole = id.rsplit_once('/').map(|(group, _zone)| group);
-        let whole = whole.filter(|group| served.matching(group).zones == ZonePolicy::Separate);
-        self.matching(whole.unwrap_or(id))
-    }
-
-    fn matching(&self, id: &str) -> GroupPolicy {
+    /// Merges all policies that match a group. A zone of a group that is served by zones has those of the group.
+    pub fn of(&self, group: &GroupKey) -> GroupPolicy {
         let mut all = GroupPolicy::default();
-        for policy in self.0.iter().filter(|policy| policy.matches.matches(id)) {
+        for policy in self.0.iter().filter(|policy| policy.is_for(group)) {
             all.overrides.merge(policy.overrides.clone());
             all.options = policy.options.merge(&all.options);
             all.foreign = policy.foreign.unwrap_or(all.foreign);
@@ -150,18 +147,18 @@ impl LivePolicies {
         Self { current: ArcSwap::new(Arc::clone(&policies)), at_start: policies, revision: AtomicU64::new(0) }
     }
 
-    /// The current policies for a group, merged.
-    pub fn of(&self, id: &str) -> GroupPolicy {
-        self.current.load().of_served(id, &self.at_start)
+    /// The current policies for a group, merged. A zone of a group that is served by zones has those of the group.
+    pub fn of(&self, group: &GroupKey) -> GroupPolicy {
+        self.current.load().of(group)
     }
 
     /// The reading of a group, with what the configuration says about its capacity and its growth.
-    pub(super) fn applied_to(&self, id: &str, mut reading: GroupReading) -> GroupReading {
-        let policy = self.of(id);
+    pub(super) fn applied_to(&self, group: &GroupKey, mut reading: GroupReading) -> GroupReading {
+        let policy = self.of(group);
         if let Some(capacity_is) = policy.capacity_is {
             reading.consistency.capacity_is = capacity_is;
         }
-        if self.at_start.of(id).separates(&reading) {
+        if self.at_start.of(group).separates(&reading) {
             reading.consistency.grows_by = GrowsBy::LaunchInZone;
         } else if let Some(grows_by) = policy.grows_by.filter(|_| reading.launch_zone().is_ok()) {
             reading.consistency.grows_by = grows_by;
@@ -189,28 +186,31 @@ mod tests {
         Policy { matches: WildMatch::new(pattern), zones, foreign, ..Policy::of_all() }
     }
 
-    #[test]
-    fn zones_keep_what_is_set_for_their_group_until_a_restart() {
-        let allow = Some(ForeignPolicy::Allow);
-        let live = LivePolicies::new(Arc::new(Policies(vec![policy("web", Some(ZonePolicy::Separate), None)])));
-        live.replace(Policies(vec![policy("web", None, allow), policy("db", Some(ZonePolicy::Separate), allow)]));
-        assert_eq!(live.of("web/us-east-1a").foreign, ForeignPolicy::Allow, "still served by zones");
-        assert_eq!(live.of("db/us-east-1a").foreign, ForeignPolicy::Refuse, "a group of this name");
+    fn key(source: &str, name: &str) -> GroupKey {
+        GroupKey { source: source.into(), name: name.into() }
     }
 
     #[test]
-    fn what_is_set_for_a_group_holds_for_its_zones() {
-        let policies = Policies(vec![
-            policy("web", Some(ZonePolicy::Separate), None),
-            policy("w?b", None, Some(ForeignPolicy::Allow)),
-            policy("team/db", None, Some(ForeignPolicy::Allow)),
-        ]);
-        for id in ["web", "web/us-east-1a"] {
-            let of = policies.of(id);
-            assert_eq!((of.zones, of.foreign), (ZonePolicy::Separate, ForeignPolicy::Allow), "{id}");
-        }
-        let of = policies.of("team/db");
-        assert_eq!((of.zones, of.foreign), (ZonePolicy::Together, ForeignPolicy::Allow), "a name with a slash");
-        assert_eq!(policies.of("wab/us-east-1a").foreign, ForeignPolicy::Refuse);
+    fn a_policy_is_for_the_groups_of_a_name_or_for_that_of_one_source() {
+        let allow = Some(ForeignPolicy::Allow);
+        let matches = |pattern: &str, group: &GroupKey| {
+            Policies(vec![policy(pattern, None, allow)]).of(group).foreign == ForeignPolicy::Allow
+        };
+        let (us, eu) = (key("us", "web"), key("eu", "web"));
+        assert!(matches("w?b", &us) && matches("w?b", &eu));
+        assert!(matches("eu/web", &eu) && !matches("eu/web", &us));
+        assert!(matches("eu/*", &eu) && !matches("eu/*", &us));
+        assert!(matches("team/db", &key("us", "team/db")), "a name with a slash");
+        assert!(!matches("e*", &eu), "a pattern without a slash is for names");
+    }
+
+    #[test]
+    fn what_a_zone_is_served_as_changes_only_with_a_restart() {
+        let zones = |zones| Policies(vec![policy("web", zones, Some(ForeignPolicy::Allow))]);
+        let live = LivePolicies::new(Arc::new(zones(Some(ZonePolicy::Separate))));
+        live.replace(zones(None));
+        let group = key("us", "web");
+        assert_eq!(live.of(&group).foreign, ForeignPolicy::Allow);
+        assert_eq!(live.at_start.of(&group).zones, ZonePolicy::Separate);
     }
 }

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::limits::{TEMPLATE_BUILDS, TEMPLATE_QUEUE, WAIT_FOR_ALL_SOURCES};
 use super::policy::LivePolicies;
 use super::snapshot::GroupKey;
-use crate::cloud::{CloudError, GroupName, GroupReading, LaunchSpec, ReadOnlyCloud, ZoneName};
+use crate::cloud::{CloudError, GroupReading, LaunchSpec, ReadOnlyCloud, ZoneName};
 use crate::group::READ_LIMIT;
 use crate::instance_types::Catalog;
 use crate::tasks::{TaskKind, Tasks};
@@ -123,20 +123,20 @@ impl TemplateBuilder {
         }
         let looked_up = self.look_up(&launch).await;
         let retry_soon = launch.is_provisional || looked_up.is_err_and(|error| error.may_pass());
-        let name = zone.map_or_else(|| reading.name.clone(), |zone| reading.name.in_zone(zone));
-        let template = self.describe((id, name), reading, &launch).map_err(|error| error.to_string());
+        let template = self.describe(id, reading, zone, &launch).map_err(|error| error.to_string());
         BuiltTemplate { template, retry_soon, is_floating: launch.is_floating }
     }
 
     fn describe(
         &self,
-        (id, name): (&str, GroupName),
+        id: &str,
         reading: &GroupReading,
         launch: &LaunchSpec,
     ) -> Result<NodeTemplate, TemplateError> {
-        let policy = self.policies.of(id);
-        let key = GroupKey { source: Arc::clone(&self.source), name };
-        let catalog = self.catalog.for_group(&key.to_string());
+        let key = |name| GroupKey { source: Arc::clone(&self.source), name };
+        let policy = self.policies.of(&key(reading.name.clone()));
+        let served = key(zone.map_or_else(|| reading.name.clone(), |zone| reading.name.in_zone(zone)));
+        let catalog = self.catalog.for_group(&served.to_string());
         let input = template::Input {
             group: id,
             family: self.cloud.family(),

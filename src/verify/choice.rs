@@ -11,6 +11,8 @@ use crate::cloud::{CloudError, GroupName, GroupReading, VerifiableCloud};
 
 /// The group, as it was read, and its cloud.
 pub struct Choice {
+    /// The source.
+    pub source: Arc<str>,
     /// The cloud.
     pub cloud: Arc<dyn VerifiableCloud>,
     /// The group.
@@ -58,12 +60,12 @@ pub async fn choose(sources: Vec<(Arc<str>, Arc<dyn VerifiableCloud>)>, name: &s
         // Listing first: it tells the cloud which groups are its own.
         cloud.list().await.map_err(unreadable)?;
         if let Some(reading) = cloud.observe_for_write(&GroupName(group.into())).await.map_err(unreadable)? {
-            found.push((source, Choice { cloud, reading }));
+            found.push(Choice { source, cloud, reading });
         }
     }
-    let names: Vec<String> = found.iter().map(|(source, _)| format!("{source}/{name}")).collect();
+    let names: Vec<String> = found.iter().map(|choice| format!("{}/{name}", choice.source)).collect();
     match (found.pop(), found.is_empty()) {
-        (Some((_, choice)), true) => Ok(choice),
+        (Some(choice), true) => Ok(choice),
         (None, _) => Err(ChoiceError::Nowhere(name.to_owned())),
         (Some(_), false) => Err(ChoiceError::Ambiguous(names)),
     }

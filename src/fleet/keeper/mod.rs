@@ -213,7 +213,7 @@ impl Keeper {
 
     /// The named instances that seem to be another cluster's.
     fn foreign(&self, zone: Option<&ZoneName>, mutation: &Mutation) -> Option<Foreign> {
-        if self.context.policies.of(&self.group_id()).foreign == ForeignPolicy::Allow {
+        if self.context.policies.of(&self.key).foreign == ForeignPolicy::Allow {
             return None;
         }
         let clusters = &self.group.state().observation().reading.hints.clusters;
@@ -385,8 +385,7 @@ impl Keeper {
     }
 
     fn policed(&self, read: ReadResult) -> ReadResult {
-        let id = self.group_id();
-        let apply = |reading: Box<GroupReading>| Box::new(self.context.policies.applied_to(&id, *reading));
+        let apply = |reading: Box<GroupReading>| Box::new(self.context.policies.applied_to(&self.key, *reading));
         ReadResult { reading: read.reading.map(|reading| reading.map(apply)), ..read }
     }
 

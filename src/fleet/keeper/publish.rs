@@ -47,7 +47,7 @@ impl Keeper {
         let status = state.status_in(zone, &nodes).with_deleting(|id| self.group.is_to_be_resent(id));
         let reading = &state.observation().reading;
         let (key, id) = (self.key_of(zone), self.served_id(zone));
-        let policy = self.context.policies.of(&id);
+        let policy = self.context.policies.of(&self.key);
         let tagged = self.tagged.as_ref().map(|(_, options)| *options).unwrap_or_default();
         let view = GroupView {
             zone: zone.cloned(),

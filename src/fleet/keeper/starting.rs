@@ -45,8 +45,7 @@ impl StartingKeeper {
             };
             let observation = match read.reading {
                 Ok(Some(reading)) => {
-                    let id = self.context.store.served_id(&self.key);
-                    Observation::new(self.context.policies.applied_to(&id, *reading), read.begun, read.at)
+                    Observation::new(self.context.policies.applied_to(&self.key, *reading), read.begun, read.at)
                 }
                 Ok(None) => return None,
                 Err(error) => {

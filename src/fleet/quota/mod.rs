@@ -119,7 +119,7 @@ fn headrooms(
         let all: Vec<&GroupView> = of_source.map(|(_, view)| view.as_ref()).collect();
         headrooms.add(reading, &all, reserved);
     }
-    let ignoring = snapshot.groups().filter(|(id, _)| policies.of(id).quota == QuotaPolicy::Ignore);
+    let ignoring = snapshot.groups().filter(|(_, view)| policies.of(&view.whole()).quota == QuotaPolicy::Ignore);
     for (_, view) in ignoring {
         headrooms.forget(&view.key);
     }

@@ -56,6 +56,14 @@ impl Fixture {
         Self::start(sources, Cadence::new(BUSY, None), Policies::default())
     }
 
+    /// A fleet over these sources with these policies.
+    pub(super) fn with_policies(
+        sources: impl IntoIterator<Item = (&'static str, Simulated)>,
+        policies: Vec<Policy>,
+    ) -> Self {
+        Self::start(sources, Cadence::new(BUSY, None), Policies(policies))
+    }
+
     fn start(
         sources: impl IntoIterator<Item = (&'static str, Simulated)>,
         cadence: Cadence,

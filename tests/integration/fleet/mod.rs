@@ -13,3 +13,4 @@ mod reading;
 mod removal;
 mod surplus;
 mod template;
+mod twins;
