@@ -107,6 +107,22 @@ impl Store {
         self.edit(|draft| draft.retire(key));
     }
 
+    /// Whether a group, or a zone of it, is served.
+    pub(super) fn serves(&self, whole: &GroupKey) -> bool {
+        self.load().groups().any(|(_, view)| view.whole() == *whole)
+    }
+
+    /// Takes a group out, or all of its zones that are served. Returns the IDs that they were served under.
+    pub(super) fn retire_all(&self, whole: &GroupKey) -> Vec<Arc<str>> {
+        let snapshot = self.load();
+        let served = snapshot.groups().filter(|(_, view)| view.whole() == *whole);
+        let retire = |(id, view): (&Arc<str>, &Arc<GroupView>)| {
+            self.retire(&view.key);
+            Arc::clone(id)
+        };
+        served.map(retire).collect()
+    }
+
     fn edit(&self, change: impl FnOnce(&mut Draft)) {
         let mut draft = self.draft.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut draft);

@@ -28,7 +28,8 @@ struct FirstDoubted {
 }
 
 impl StartingKeeper {
-    /// Waits for the first good observation. `None` where the mailbox was closed or the group does not exist.
+    /// Waits for the first good observation. `None` where the mailbox was closed or the group does not exist. What a
+    /// keeper that panicked has published of a group that does not exist is taken out.
     pub(super) async fn observe(&mut self) -> Option<(Observation, Option<Adoption>)> {
         let mut doubted: Option<FirstDoubted> = None;
         loop {
@@ -47,7 +48,11 @@ impl StartingKeeper {
                 Ok(Some(reading)) => {
                     Observation::new(self.context.policies.applied_to(&self.key, *reading), read.begun, read.at)
                 }
-                Ok(None) => return None,
+                Ok(None) => {
+                    let retired = self.context.store.retire_all(&self.key);
+                    retired.iter().for_each(|id| self.context.journal.retire(id));
+                    return None;
+                }
                 Err(error) => {
                     tracing::warn!(group = %self.key, %error, "node group cannot be read; not served until it can be");
                     None

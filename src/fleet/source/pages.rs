@@ -136,7 +136,13 @@ impl Watcher {
         let ended = self.keepers.iter().filter(|(_, keeper)| keeper.is_closed());
         for name in ended.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
             self.keepers.remove(&name);
-            self.context.claims.release(&self.key(&name));
+            let key = self.key(&name);
+            if self.context.store.serves(&key) {
+                // Its keeper panicked. Another one finds out whether the group is gone, and takes it out.
+                self.keepers.insert(name, keeper::start(key, self.context.clone()));
+            } else {
+                self.context.claims.release(&key);
+            }
         }
         for (name, keeper) in &self.keepers {
             if !seen.contains(name) {

@@ -196,6 +196,18 @@ async fn a_keeper_that_panics_starts_again_and_its_last_status_is_served_meanwhi
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_group_that_is_removed_after_its_keeper_panicked_is_no_longer_served() {
+    let fixture = Fixture::start(&[]);
+    fixture.until("it is ready", |fixture| fixture.fleet.is_ready()).await;
+    fixture.break_down("set_capacity");
+    assert!(fixture.grow().await.is_err());
+    assert!(fixture.defective.cloud.remove_group("g"));
+    fixture.repair();
+    fixture.until("it is gone", |fixture| fixture.target("g").is_none()).await;
+    fixture.others_are_well().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_panic_in_side_work_of_a_keeper_changes_nothing_else() {
     for call in ["observe", "launch_activity", "launch_spec", "follow"] {
         let fixture = Fixture::start(&[call]);
