@@ -10,6 +10,7 @@ use super::Fleet;
 use super::contact::LastCall;
 use super::error::FleetError;
 use super::limits::{REFRESH_WAIT, STALE_AFTER};
+use super::quota::QuotaWatch;
 use super::snapshot::GroupView;
 use super::source::Source;
 use crate::cloud::{ProviderId, Recognition};
@@ -22,6 +23,7 @@ impl Fleet {
             let now = Instant::now();
             let patience = now + until.saturating_duration_since(now) / 2;
             tracing::info!("the Cluster Autoscaler calls again after ten minutes; listing all sources");
+            self.quota_watches.values().for_each(QuotaWatch::ask);
             self.list_again(self.sources.iter().filter(|source| !source.is_paused(patience)), patience).await;
         }
     }

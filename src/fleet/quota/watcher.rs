@@ -45,7 +45,7 @@ impl QuotaWatch {
         });
     }
 
-    /// Requests a reading: the cloud has refused nodes for lack of a quota.
+    /// Requests a reading: the cloud has refused nodes for lack of a quota, or a standby serves again.
     pub(in crate::fleet) fn ask(&self) {
         self.0.notify_one();
     }
@@ -58,8 +58,11 @@ impl QuotaWatcher {
             return;
         }
         loop {
-            // Another replica serves the leader, and reads them.
-            if !self.contact.is_standby() {
+            // Another replica serves the leader, and reads them. What was read before says nothing by the time that this
+            // one serves it.
+            if self.contact.is_standby() {
+                self.book.note(&self.source, None);
+            } else {
                 self.read(log).await;
             }
             let next = Instant::now() + QUOTAS_EVERY;

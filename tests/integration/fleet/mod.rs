@@ -9,6 +9,7 @@ mod held;
 mod launches;
 mod missing;
 mod panics;
+mod quota;
 mod reading;
 mod removal;
 mod surplus;

@@ -1,0 +1,111 @@
+//! Quotas that a standby has read long ago.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use headcount::cloud::*;
+use headcount::clouds::simulated::{GroupPlan, Simulated};
+use headcount::fleet::{Cadence, Fleet, Policies, Settings};
+use headcount::instance_types::Catalog;
+use tokio::time::{Instant, sleep, timeout};
+
+/// A cloud with one quota of 10 vCPUs, of which some are used. A node takes one.
+struct Limited {
+    cloud: Simulated,
+    used: AtomicU64,
+}
+
+#[async_trait]
+impl Cloud for Limited {
+    async fn list(&self) -> Result<Listing, CloudError> {
+        self.cloud.list().await
+    }
+
+    async fn observe(&self, group: &GroupName) -> Result<Option<GroupReading>, CloudError> {
+        self.cloud.observe(group).await
+    }
+
+    async fn launch_activity(&self, group: &GroupName, shortfall: Shortfall) -> Result<LaunchActivity, CloudError> {
+        self.cloud.launch_activity(group, shortfall).await
+    }
+
+    async fn follow(&self, handle: &OperationHandle) -> Result<Progress, CloudError> {
+        self.cloud.follow(handle).await
+    }
+
+    async fn launch_spec(&self, reading: &GroupReading) -> Result<LaunchSpec, CloudError> {
+        self.cloud.launch_spec(reading).await
+    }
+
+    async fn instance_types(&self, names: &[String]) -> Result<Vec<InstanceType>, CloudError> {
+        self.cloud.instance_types(names).await
+    }
+
+    async fn all_instance_types(&self) -> Result<Vec<InstanceType>, CloudError> {
+        self.cloud.all_instance_types().await
+    }
+
+    fn has_quotas(&self) -> bool {
+        true
+    }
+
+    async fn quotas(&self) -> Result<Quotas, CloudError> {
+        let names: Vec<Arc<str>> = vec!["vcpus".into()];
+        let quota = Quota { used: self.used.load(Ordering::Relaxed), limit: 10 };
+        Ok(Quotas {
+            by_name: [("vcpus".into(), quota)].into(),
+            groups: [(GroupName::from("g"), QuotaUse { names, per_node: 1 })].into(),
+        })
+    }
+
+    pass_on_what_calls_nothing!();
+}
+
+#[async_trait]
+impl WritableCloud for Limited {
+    async fn set_capacity(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError> {
+        self.cloud.set_capacity(basis, to).await
+    }
+
+    async fn delete_instances(&self, basis: &GroupReading, ids: &[ProviderId]) -> Result<Deletion, CloudError> {
+        self.cloud.delete_instances(basis, ids).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_that_serves_again_is_not_limited_by_quotas_that_it_read_before() {
+    let cloud = Simulated::with_groups(1, [GroupPlan::aws("g").sized(0, 9, 1)]);
+    let limited = Arc::new(Limited { cloud, used: AtomicU64::new(10) });
+    let fleet = Fleet::start(Settings {
+        sources: vec![("sim".into(), Arc::clone(&limited) as SharedCloud)],
+        cadence: Cadence::new(Duration::from_secs(5), None),
+        catalog: Arc::new(Catalog::new(Vec::new())),
+        policies: Arc::new(Policies::default()),
+        read_only: false,
+    });
+    let call = async || fleet.note_call(Instant::now() + Duration::from_secs(5)).await;
+    let offered = || {
+        let snapshot = Arc::clone(&fleet.snapshot());
+        let headrooms = fleet.headrooms(&snapshot);
+        snapshot.group("g").map(|(_, view)| headrooms.max(view))
+    };
+    let until_offered = async |nodes: u32| {
+        let wait = async {
+            while offered() != Some(nodes) {
+                sleep(Duration::from_millis(100)).await;
+            }
+        };
+        timeout(Duration::from_secs(60), wait).await.unwrap_or_else(|_| panic!("never {nodes}: {:?}", offered()));
+    };
+    fleet.wait_ready(Instant::now() + Duration::from_secs(90)).await.expect("ready in time");
+    call().await;
+    until_offered(1).await;
+    // Another replica serves the leader for hours, and the quota is used less.
+    sleep(Duration::from_secs(2 * 60 * 60)).await;
+    assert_eq!(offered(), Some(9), "the group's own maximum, as no quota is known");
+    limited.used.store(5, Ordering::Relaxed);
+    call().await;
+    until_offered(6).await;
+}
