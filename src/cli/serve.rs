@@ -80,13 +80,14 @@ impl Serve {
         let writer = register_nodes.then(|| node_writer(kubeconfig)).transpose()?;
         config.read_only |= read_only;
         let listen = listen.unwrap_or_else(|| config.grpc.listen.clone());
+        let as_written = config.clone();
         let admin_listen = admin_listen.unwrap_or(config.admin.listen);
         let switches = Switches { insecure_plaintext, insecure_no_client_auth };
         check_access(config.grpc.tls.as_ref(), &listen, switches)?;
         let tls = load_tls(config.grpc.tls.as_ref())?;
         let shutdown =
             Shutdown::on_signals().map_err(|error| CommandError::Failed(format!("cannot handle signals: {error}")))?;
-        let mut reload = Reload::on_hangup((!configuration.demo).then_some(configuration), config.clone())
+        let mut reload = Reload::on_hangup((!configuration.demo).then_some(configuration), as_written)
             .map_err(|error| CommandError::Failed(format!("cannot handle signals: {error}")))?;
         let (grpc_port, admin_port) = (bind(&listen, config.grpc.socket_mode).await?, bind_admin(admin_listen).await?);
         let Connected { fleet, families, simulated, sign_ins, cluster, calls, prices, mut live_prices } =

@@ -99,6 +99,30 @@ async fn a_client_secret_that_changes_in_headcount_yaml_is_used_without_a_signal
 }
 
 #[tokio::test]
+async fn a_secret_for_another_resource_group_waits_for_the_restart_that_moves_the_source_there() {
+    let office = Office::open();
+    let config = |secret: &str, resource_group: &str| {
+        let azure = json!({
+            "endpoint": office.arm.url(), "subscriptionId": SUBSCRIPTION, "resourceGroup": resource_group,
+            "tenantId": "tenant-1", "aadClientId": "client-1", "aadClientSecret": secret, "nodeGroups": ["0:10:pool"],
+        });
+        json!({"sources": [{"name": "here", "azure": azure}]}).to_string()
+    };
+    let file = office.write("headcount.yaml", &config("first-secret", RESOURCE_GROUP));
+    let server = office.start(&["--config", &file], &[]);
+    let mut client = server.client().await;
+    assert_eq!(client.target("pool").await, 2);
+    office.write("headcount.yaml", &config("second-secret", "other"));
+    server.signal("HUP");
+    server.logged("source credentials changed together with the account");
+    office.write("headcount.yaml", &config("third-secret", RESOURCE_GROUP));
+    server.signal("HUP");
+    server.logged("source credentials reloaded");
+    assert_eq!(asked_with(&office, "client_secret"), ["first-secret", "third-secret"]);
+    client.increase("pool", 1).await.expect("signed in again");
+}
+
+#[tokio::test]
 async fn another_application_in_the_cloud_config_is_used_without_a_signal() {
     let office = Office::open();
     let server = office.serve(principal("of-the-first"), &[]);
@@ -176,6 +200,12 @@ async fn aws_credentials_that_change_in_the_shared_file_are_used_and_bad_ones_ar
     ));
     let config = config.beside("credentials", &keys("FIRSTKEY"));
     let file = config.path_of("credentials");
+    // As tools write it: whoever reads it meanwhile sees the one before.
+    let write = |text: &str| {
+        let new = format!("{file}.new");
+        std::fs::write(&new, text).expect("written");
+        std::fs::rename(&new, &file).expect("renamed");
+    };
     let server = Server::in_environment(&["--config", &config.path()], &[("AWS_SHARED_CREDENTIALS_FILE", &file)]);
     let mut client = server.client().await;
     assert_eq!(client.node_groups().await.len(), 1);
@@ -186,12 +216,12 @@ async fn aws_credentials_that_change_in_the_shared_file_are_used_and_bad_ones_ar
         };
         emulator.requests().iter().filter(|request| by(request)).count()
     };
-    std::fs::write(&file, "[default]\nnothing = useful\n").expect("written");
+    write("[default]\nnothing = useful\n");
     server.logged("AWS credentials cannot be loaded; continuing with the previous ones");
     client.increase("web", 1).await.expect("signed as before");
-    std::fs::write(&file, keys("SECONDKEY")).expect("written");
+    write(&keys("SECONDKEY"));
     eventually("the new key signs", || signed_by("SECONDKEY") > 0).await;
-    std::fs::write(&file, keys("THIRDKEY")).expect("written");
+    write(&keys("THIRDKEY"));
     server.signal("HUP");
     eventually("the newest key signs", || signed_by("THIRDKEY") > 0).await;
     client.increase("web", 1).await.expect("signed again");

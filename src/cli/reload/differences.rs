@@ -23,6 +23,18 @@ pub(super) fn copy_credentials(to: &mut Source, from: &Source) {
     }
 }
 
+/// Whether two versions of a source are in different accounts, so that the credentials of one are none for the other.
+pub(super) fn is_moved(old: &Source, new: &Source) -> bool {
+    match (&old.cloud, &new.cloud) {
+        #[cfg(feature = "azure")]
+        (CloudSettings::Azure(old), CloudSettings::Azure(new)) => {
+            (&old.cloud, &old.endpoint, &old.subscription_id, &old.resource_group)
+                != (&new.cloud, &new.endpoint, &new.subscription_id, &new.resource_group)
+        }
+        _ => false,
+    }
+}
+
 /// Whether sources differ in more than their credentials.
 fn sources_differ(old: &[Source], new: &[Source]) -> bool {
     let differ = |(old, new): (&Source, &Source)| {

@@ -16,7 +16,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tracing::{error, info, warn};
 
-use differences::{copy_credentials, differences, has_credentials};
+use differences::{copy_credentials, differences, has_credentials, is_moved};
 
 use super::clouds::{LivePrices, SignIn};
 use crate::config::{Arguments, Config, Source};
@@ -193,6 +193,17 @@ impl Reload {
             let old = &mut self.config.sources[old];
             let mut renewed = old.clone();
             copy_credentials(&mut renewed, new);
+            // The source is in another account only after a restart.
+            if renewed != *old && is_moved(old, new) {
+                if all {
+                    warn!(
+                        source = name,
+                        "source credentials changed together with the account; both need a restart; the \
+                        previous ones stay in use"
+                    );
+                }
+                continue;
+            }
             let is_refused = |(source, at): &(Source, Instant)| *source == renewed && at.elapsed() < RETRY_AFTER;
             if !all && (renewed == *old || self.refused.iter().any(is_refused)) {
                 continue;

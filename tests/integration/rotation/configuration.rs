@@ -50,6 +50,14 @@ async fn a_table_that_changes_is_used_after_sighup_and_one_that_is_wrong_is_not(
 }
 
 #[tokio::test]
+async fn a_flag_that_makes_it_read_only_is_no_change_of_the_file() {
+    let config = ConfigFile::new(SOURCES);
+    let server = Server::start(&["--config", &config.path(), "--read-only"]);
+    server.signal("HUP");
+    server.logged("configuration reloaded; nothing has changed");
+}
+
+#[tokio::test]
 async fn learning_begins_and_ends_at_sighup_and_a_kubeconfig_that_cannot_be_used_changes_nothing() {
     let api = ApiServer::plain();
     let aws = Aws::start(Arc::new(Simulated::with_groups(7, [GroupPlan::aws("web").sized(0, 10, 1)])));
