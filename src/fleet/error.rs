@@ -149,11 +149,35 @@ impl FleetError {
     }
 }
 
+/// All refused nodes, many of them in short, and some reasons: who reads it has to know which of the named nodes are left.
 fn list(refused: &[(ProviderId, CloudError)]) -> String {
-    const SHOWN: usize = 5;
-    let mut text: Vec<String> = refused.iter().take(SHOWN).map(|(id, error)| format!("{id}: {error}")).collect();
-    if refused.len() > SHOWN {
-        text.push(format!("and {} more", refused.len() - SHOWN));
+    const FEW: usize = 5;
+    let is_short = refused.len() > FEW;
+    let names = refused.iter().map(|(id, _)| if is_short { id.instance() } else { id.as_str() });
+    let names: Vec<&str> = names.collect();
+    let mut reasons: Vec<String> = Vec::new();
+    for (_, error) in refused {
+        let reason = error.to_string();
+        if reasons.len() < FEW && !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
     }
-    text.join("; ")
+    format!("{}: {}", names.join(", "), reasons.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_all_nodes_that_are_not_deleted() {
+        let refused = |number: u32| {
+            let error = CloudError::refused("terminate", "web", "protected");
+            (ProviderId::from(format!("aws:///us-east-1a/i-{number}").as_str()), error)
+        };
+        let error = FleetError::PartlyRefused { group: "web".into(), refused: (1..=8).map(refused).collect() };
+        let text = error.to_string();
+        assert!((1..=8).all(|number| text.contains(&format!("i-{number}"))), "{text}");
+        assert_eq!(text.matches("protected").count(), 1, "{text}");
+    }
 }

@@ -360,10 +360,12 @@ impl Keeper {
     }
 
     /// Commits to sending a write for these requests. If any caller has given up, nothing is sent.
-    fn commit(&self, requests: &[RequestKey], events: &mut VecDeque<Event>) -> bool {
+    fn commit(&mut self, requests: &[RequestKey], events: &mut VecDeque<Event>) -> bool {
         let has_given_up = |key: &&RequestKey| self.callers.get(key).is_none_or(|caller| !caller.commit());
         let given_up: BTreeSet<RequestKey> = requests.iter().filter(has_given_up).copied().collect();
         let is_committed = given_up.is_empty();
+        // Nobody waits for a response to these.
+        self.callers.retain(|key, _| !given_up.contains(key));
         if !is_committed {
             events.push_back(Event::Withdrawn(given_up));
         }
