@@ -5,8 +5,8 @@ use aws_sdk_ec2::types::{ArchitectureType, Image, LaunchTemplateBlockDeviceMappi
 
 use crate::cloud::{ImageEvidence, ImageFamily, NodeImage};
 
-/// The root device of Amazon Linux.
-const ROOT: &str = "/dev/xvda";
+/// The root devices of Amazon Linux, and of Ubuntu and Windows.
+const ROOTS: [&str; 2] = ["/dev/xvda", "/dev/sda1"];
 /// The data device of Bottlerocket. Its root device holds only the system.
 const BOTTLEROCKET_DATA: &str = "/dev/xvdb";
 
@@ -117,9 +117,11 @@ pub(super) fn ephemeral_bytes(launch: &[Volume], image: Option<&ImageDetails>, b
     let root = image.and_then(|image| image.root.as_deref());
     let device = match root {
         _ if is_bottlerocket && has(BOTTLEROCKET_DATA) => BOTTLEROCKET_DATA,
+        // The image has a data volume that is not known. Its root volume is none for pods.
+        None if is_bottlerocket => return None,
         Some(root) => root,
-        None if has(ROOT) => ROOT,
-        None => launch.first()?.device.as_str(),
+        // Any other volume of the launch may be one that the node mounts elsewhere.
+        None => ROOTS.into_iter().find(|device| has(device))?,
     };
     let size = |volumes: &[Volume]| volumes.iter().find(|volume| volume.device == device).and_then(|volume| volume.gib);
     size(launch).or_else(|| size(of_image))?.checked_mul(1 << 30)
@@ -146,6 +148,10 @@ mod tests {
         assert_eq!(ephemeral_bytes(&disks, Some(&arm), false), Some(20 << 30), "not Bottlerocket");
         let bottlerocket = read("bottlerocket/aws-k8s-1.33/x86_64/latest/image_id").expect("an image");
         assert_eq!(ephemeral_bytes(&disks, Some(&bottlerocket), false), Some(500 << 30));
+        let system_alone = volumes(&[("/dev/xvda", 50)]);
+        assert_eq!(ephemeral_bytes(&system_alone, Some(&bottlerocket), false), None, "the image's own data volume");
+        let extra_alone = volumes(&[("/dev/sdf", 500)]);
+        assert_eq!(ephemeral_bytes(&extra_alone, Some(&arm), false), None, "the image's own root volume");
         assert!(read("eks/optimized-ami/1.30/amazon-linux-2/recommended/image_id").is_none(), "no architecture");
         assert!(ImageDetails::from_alias("resolve:ssm:/ours/image/x86_64").is_none(), "it may be anything");
     }
@@ -172,6 +178,7 @@ mod tests {
             (vec![], None, false, None),
             (vec![("/dev/xvda", 50)], None, false, Some(50)),
             (vec![("/dev/sda1", 30)], None, false, Some(30)),
+            (vec![("/dev/sdf", 500)], None, false, None),
             (vec![("/dev/xvda", 4), ("/dev/xvdb", 80)], None, true, Some(80)),
             (vec![("/dev/xvda", 50), ("/dev/xvdb", 500)], None, false, Some(50)),
             (vec![("/dev/xvda", 50), ("/dev/xvdb", 80)], Some(&linux), false, Some(50)),

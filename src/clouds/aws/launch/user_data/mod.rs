@@ -102,12 +102,13 @@ fn operating_system(text: &str) -> Option<OperatingSystem> {
     }
 }
 
-/// The lowest of several settings, because which one wins depends on the tool. `None` if one of them cannot be read.
+/// The lowest of several settings, because which one wins depends on the tool. One that cannot be read may be higher
+/// than those that can. `None` if none can be read.
 fn max_pods(text: &str) -> Option<u32> {
     let found = ["maxPods", "--max-pods", "max-pods"].into_iter().flat_map(|name| settings(text, name));
-    let found: Option<Vec<u32>> = found.map(|value| value.trim_end_matches(',').parse().ok()).collect();
+    let found: Vec<Option<u32>> = found.map(|value| value.trim_end_matches(',').parse().ok()).collect();
     let unset = || settings(text, "--use-max-pods").any(|value| value == "false").then_some(KUBELET_PODS);
-    found?.into_iter().min().or_else(unset)
+    if found.is_empty() { unset() } else { found.into_iter().flatten().min() }
 }
 
 fn joins_local_disks(text: &str) -> bool {
@@ -139,7 +140,8 @@ mod tests {
             ("bootstrap.sh c --use-max-pods false", Some(110)),
             ("[settings.kubernetes]\nmax-pods = 35\n", Some(35)),
             ("maxPods: 58\nmaxPods: 30\n", Some(30)),
-            ("maxPods: 58\n--max-pods=${MAX}", None),
+            ("maxPods: 58\n--max-pods=${MAX}", Some(58)),
+            ("bootstrap.sh c --use-max-pods false --kubelet-extra-args --max-pods=${MAX}", None),
             ("maxPodsExpression: '((default_enis - 1) * 2)'", None),
             ("# maxPods: 58\n", None),
             ("", None),
