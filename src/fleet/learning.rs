@@ -26,7 +26,7 @@ use crate::group::{ClusterNodes, WatchedNodes};
 use crate::instance_types::{Catalog, Day, Learned, NodeIdentity, NodeReport};
 use crate::kubernetes::{ConfigMap, KubernetesApi, KubernetesError, Node, NodeWatch, ResourceSliceWatch};
 use crate::tasks::{TaskKind, Tasks};
-use devices::Devices;
+use devices::{Devices, is_settled};
 use implausible_log::ImplausibleLog;
 
 /// Drivers remembered as logged.
@@ -302,8 +302,10 @@ impl Learning {
         let catalog = Arc::clone(&self.catalog);
         let has_dropped = judge(&mut self.learned, &catalog, &mut self.implausible);
         let has_devices = slices.is_some_and(|slices| self.look_at_devices(&reports, slices));
-        let today = Day::of(SystemTime::now());
-        if self.learned.learn(&reports, &|type_name| catalog.sold(type_name), today) || has_dropped || has_devices {
+        let (now, sold) = (SystemTime::now(), |type_name: &str| catalog.sold(type_name));
+        let is_settled = |report: &NodeReport| is_settled(report, now);
+        let has_learned = self.learned.learn(&reports, &is_settled, &sold, Day::of(now));
+        if has_learned || has_dropped || has_devices {
             tracing::debug!(nodes = reports.len(), entries = self.learned.len(), "learned from nodes");
             self.catalog.learn(&self.learned);
             self.unsaved = true;

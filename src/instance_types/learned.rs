@@ -93,9 +93,16 @@ impl LearnedType {
 }
 
 impl Learned {
-    /// Adds the reports of all nodes of today. `sold` returns what a cloud sells as a type. Returns whether they
-    /// changed anything.
-    pub fn learn(&mut self, node_reports: &[NodeReport], sold: &dyn Fn(&str) -> Sold, today: Day) -> bool {
+    /// Adds the reports of all nodes of today. `sold` returns what a cloud sells as a type. A device is forgotten if
+    /// there is a node that `is_settled`, ready for so long that its device plugins have started, and no node has it.
+    /// Returns whether anything has changed.
+    pub fn learn(
+        &mut self,
+        node_reports: &[NodeReport],
+        is_settled: &dyn Fn(&NodeReport) -> bool,
+        sold: &dyn Fn(&str) -> Sold,
+        today: Day,
+    ) -> bool {
         let before = self.clone();
         self.hosts.learn(node_reports, sold, today);
         let mut now = Self::default();
@@ -104,6 +111,15 @@ impl Learned {
         }
         for (key, seen) in now.entries {
             self.add(key, seen, LearnedMinimum::renew);
+        }
+        let settled: BTreeSet<Key> =
+            node_reports.iter().filter(|report| is_settled(report)).map(NodeReport::key).collect();
+        for key in settled {
+            let of_key = node_reports.iter().filter(|report| report.key() == key);
+            let devices = of_key.flat_map(|report| report.devices.iter().cloned()).collect();
+            if let Some(known) = self.entries.get_mut(&key) {
+                known.keep_devices(&devices);
+            }
         }
         self.expire(today);
         self.forget();

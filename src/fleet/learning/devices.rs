@@ -10,7 +10,8 @@ use crate::kubernetes::ResourceSlice;
 
 /// Nodes read of each group and type: the newest ones.
 const NODES_READ: usize = 3;
-/// A driver that publishes nothing for a node of this age does not run there any more.
+/// A driver that publishes nothing for a node of this age does not run there any more. Neither does a device plugin whose
+/// device its kubelet does not know.
 const SETTLED: Duration = Duration::from_secs(60 * 60);
 
 /// What the drivers of the nodes publish.
@@ -60,7 +61,8 @@ impl Devices {
     }
 }
 
-fn is_settled(node: &NodeReport, now: SystemTime) -> bool {
+/// Whether a node is old enough to have all its drivers and device plugins.
+pub(super) fn is_settled(node: &NodeReport, now: SystemTime) -> bool {
     let created = humantime::parse_rfc3339(node.created()).ok();
     created.and_then(|created| now.duration_since(created).ok()).is_some_and(|age| age > SETTLED)
 }

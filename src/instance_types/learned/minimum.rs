@@ -1,5 +1,7 @@
 //! The lowest figures that the nodes of one group, instance type and image reported.
 
+use std::collections::BTreeSet;
+
 use super::{Day, Quantity, ResourceQuantities};
 
 /// How long a minimum counts after the last report of a node that has it.
@@ -57,6 +59,13 @@ impl LearnedMinimum {
         let lowest = self.lowest;
         self.lower(today);
         self.lowest = lowest;
+    }
+
+    /// Forgets the devices that are not among these.
+    pub(super) fn keep_devices(&mut self, devices: &BTreeSet<String>) {
+        for figures in [&mut self.capacity, &mut self.allocatable] {
+            figures.retain(|name, _| !is_device(name) || devices.contains(name));
+        }
     }
 }
 

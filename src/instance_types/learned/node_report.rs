@@ -1,6 +1,6 @@
 //! What a node reported about itself at one time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::minimum::{LearnedMinimum, is_device};
 use super::{Implausible, Key, ResourceQuantities, Sold, plausible};
@@ -25,6 +25,9 @@ pub struct NodeReport {
     pub(super) created: String,
     pub(super) capacity: ResourceQuantities,
     pub(super) allocatable: ResourceQuantities,
+    /// The devices that its kubelet knows, in whatever number. It keeps the name of one whose plugin has ended, with an
+    /// amount of zero.
+    pub(super) devices: BTreeSet<String>,
 }
 
 /// Identifies the node.
@@ -54,6 +57,8 @@ impl NodeReport {
         capacity: &BTreeMap<String, String>,
         allocatable: &BTreeMap<String, String>,
     ) -> Option<Self> {
+        let devices = capacity.keys().filter(|name| is_device(name) && name.len() <= NAME_BYTES_MAX);
+        let devices = devices.take(RESOURCES_MAX).cloned().collect();
         let (capacity, allocatable) = (figures(capacity), figures(allocatable));
         let whole = |name: &String| !is_device(name) || capacity.get(name) == allocatable.get(name);
         let kept = |figures: &ResourceQuantities| -> ResourceQuantities {
@@ -71,6 +76,7 @@ impl NodeReport {
             created: identity.created.to_owned(),
             capacity: kept(&capacity),
             allocatable: kept(&allocatable),
+            devices,
         })
     }
 

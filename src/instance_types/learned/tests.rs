@@ -51,7 +51,7 @@ impl MkNode {
 
 fn learn(learned: &mut Learned, nodes: &[MkNode], today: &str) -> bool {
     let node_reports: Vec<_> = nodes.iter().filter_map(MkNode::node_report).collect();
-    learned.learn(&node_reports, &sold, day(today))
+    learned.learn(&node_reports, &|node| node.node().starts_with("settled"), &sold, day(today))
 }
 
 fn of_web(learned: &Learned) -> Arc<LearnedType> {
@@ -141,7 +141,7 @@ fn groups_of_a_type_with_two_kinds_of_hosts_are_on_the_worse_one() {
     let mut learned = Learned::default();
     learn(&mut learned, &[on_linux(mk_node("high", HIGH))], "2026-01-01");
     let other = NodeReport { group: "us/other".to_owned(), ..on_linux(mk_node("low", LOW)).node_report().unwrap() };
-    learned.learn(&[other], &sold, day("2026-01-02"));
+    learned.learn(&[other], &|_| false, &sold, day("2026-01-02"));
     let web = of_web(&learned);
     let memory = web.entry.memory.unwrap().whole() / 1024;
     assert!(memory.abs_diff(7_700_000) < 8, "{memory}");
@@ -239,6 +239,26 @@ fn devices_are_learned_once_all_of_them_are_healthy_and_are_not_unlearned_while_
 }
 
 #[test]
+fn a_device_that_no_settled_node_has_is_forgotten() {
+    let mut learned = Learned::default();
+    let with =
+        |name, more: &[(&'static str, &'static str)]| MkNode { more: more.to_vec(), ..mk_node(name, "7900000Ki") };
+    learn(&mut learned, &[with("settled", &[("nvidia.com/gpu", "8")])], "2026-11-01");
+    for (why, nodes) in [
+        ("its plugin may not have started", vec![with("new", &[])]),
+        ("its plugin has failed", vec![with("settled", &[("nvidia.com/gpu", "0")])]),
+        ("another node knows it", vec![with("settled", &[]), with("new", &[("nvidia.com/gpu", "0")])]),
+        ("the nodes have another image", vec![MkNode { image: "AL2", ..with("settled-2", &[]) }]),
+    ] {
+        learn(&mut learned, &nodes, "2026-11-02");
+        let known = learned.entries.iter().find(|(key, _)| key.image == "AL2023").map(|(_, known)| known);
+        assert!(known.is_some_and(|known| known.capacity.contains_key("nvidia.com/gpu")), "{why}");
+    }
+    learn(&mut learned, &[with("settled", &[]), with("new", &[])], "2026-11-03");
+    assert_eq!(capacity(&learned, "nvidia.com/gpu"), None);
+}
+
+#[test]
 fn a_node_with_divided_gpus_has_no_whole_ones() {
     for divided in ["nvidia.com/mig-1g.5gb", "nvidia.com/gpu.shared"] {
         let mut learned = Learned::default();
@@ -319,9 +339,9 @@ fn crowd(groups: usize, images: usize) -> Vec<NodeReport> {
 #[test]
 fn learned_figures_are_bounded_and_fit_into_a_config_map() {
     let mut learned = Learned::default();
-    learned.learn(&crowd(2, 9), &sold, day("2026-10-01"));
+    learned.learn(&crowd(2, 9), &|_| false, &sold, day("2026-10-01"));
     assert_eq!(learned.len(), 2 * IMAGES_MAX);
-    learned.learn(&crowd(ENTRIES_MAX, 4), &sold, day("2026-11-01"));
+    learned.learn(&crowd(ENTRIES_MAX, 4), &|_| false, &sold, day("2026-11-01"));
     assert_eq!(learned.len(), ENTRIES_MAX);
     let text = learned.to_text();
     assert!(text.len() < 1 << 20 && !learned.is_empty(), "{}", text.len());

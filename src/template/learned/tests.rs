@@ -62,7 +62,7 @@ impl Group {
         let mut learned = Learned::default();
         let catalog = Catalog::new(self.tables.clone());
         let sold = |type_name: &str| catalog.sold(type_name);
-        learned.learn(&[node_report], &sold, Day::of(std::time::SystemTime::UNIX_EPOCH));
+        learned.learn(&[node_report], &|_| false, &sold, Day::of(std::time::SystemTime::UNIX_EPOCH));
         catalog.learn(&learned);
         let template = template::build(&Input {
             group: "gpu",

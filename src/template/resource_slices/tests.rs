@@ -46,7 +46,7 @@ fn learned(types: &[(&str, DeviceSlice)], gpus: Option<&str>) -> Learned {
             created: "2026-11-01T00:00:00Z",
         };
         let report = NodeReport::of(identity, &figures, &figures).unwrap();
-        learned.learn(&[report], &|type_name| catalog.sold(type_name), today);
+        learned.learn(&[report], &|_| false, &|type_name| catalog.sold(type_name), today);
         let [group, driver, node, created] = ["us/gpu", DRIVER, "ip-1", "2026"].map(str::to_owned);
         let slices = vec![slice.clone()];
         let report = DriverReport { group, type_name: (*type_name).to_owned(), driver, node, created, slices };
