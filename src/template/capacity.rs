@@ -221,7 +221,7 @@ fn other_resources(
     known: Option<&TypeCapacity>,
 ) -> Resources {
     let mut resources: Resources = known.map(|known| known.resources.clone()).unwrap_or_default();
-    for name in published_instead(known.and_then(|known| known.learned.as_deref())) {
+    for name in published_instead(input, known.and_then(|known| known.learned.as_deref())) {
         resources.remove(name);
     }
     let windows = input.launch.operating_system == OperatingSystem::Windows;

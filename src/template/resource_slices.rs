@@ -88,11 +88,17 @@ fn learned(input: &Input<'_>) -> BTreeMap<String, LearnedDriver> {
     common.unwrap_or_default()
 }
 
-/// Extended resources that nodes of this group do not have, because a driver publishes the devices instead.
-pub(super) fn published_instead(learned: Option<&LearnedType>) -> impl Iterator<Item = &'static str> {
+/// Extended resources that nodes of this group do not have, because a driver publishes the devices instead: one that
+/// published them for its nodes, or that the configuration names.
+pub(super) fn published_instead(
+    input: &Input<'_>,
+    learned: Option<&LearnedType>,
+) -> impl Iterator<Item = &'static str> {
     let is_instead = move |(driver, resource): &(&str, &str)| {
-        learned
-            .is_some_and(|learned| learned.drivers.contains_key(*driver) && !learned.capacity.contains_key(*resource))
+        let is_given = input.overrides.resource_slices.iter().any(|slice| slice.driver == *driver);
+        let is_learned = learned.is_some_and(|learned| learned.drivers.contains_key(*driver));
+        // A node may have a device plugin as well.
+        (is_given || is_learned) && learned.is_none_or(|learned| !learned.capacity.contains_key(*resource))
     };
     COUNTED.into_iter().filter(is_instead).map(|(_, resource)| resource)
 }

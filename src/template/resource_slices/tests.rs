@@ -139,3 +139,15 @@ fn gpus_that_a_driver_publishes_are_not_promised_to_a_device_plugin() {
     assert!(!has_gpus(None));
     assert!(has_gpus(Some("1")), "where a device plugin runs as well");
 }
+
+#[test]
+fn gpus_whose_driver_the_configuration_names_are_not_promised_to_a_device_plugin() {
+    let has_gpus = |driver: &str, learned: &Learned| {
+        let resource_slices = vec![DeviceSlice { driver: driver.to_owned(), ..slice("A10G", 1) }];
+        let overrides = GroupOverrides { resource_slices, ..GroupOverrides::default() };
+        let template = template(&["g5.xlarge"], learned, &overrides);
+        template.values.iter().any(|value| value.path == "capacity.nvidia.com/gpu")
+    };
+    assert!(!has_gpus(DRIVER, &Learned::default()), "although the table has them");
+    assert!(has_gpus("nic.example.com", &Learned::default()));
+}
