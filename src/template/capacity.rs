@@ -198,9 +198,11 @@ fn machine_cpu(known: Option<&TypeCapacity>) -> Quantity {
     known.and_then(|known| known.machine_cpu).max(of_type).unwrap_or_default()
 }
 
-/// The vCPUs of a type that the launch settings leave enabled.
+/// The vCPUs of a type that the launch settings leave enabled. What a node reported is what they had left it.
 fn enabled_cpus(input: &Input<'_>, of_type: WithProvenance<Quantity>) -> WithProvenance<Quantity> {
-    let one_per_core = input.launch.has_one_thread_per_core.then(|| of_type.value.halved());
+    let is_sold = |(_, provenance): &(Quantity, Provenance)| !matches!(provenance, Provenance::Learned { .. });
+    let sold = of_type.clone().into_candidates().find(is_sold).map(|(cpu, _)| cpu);
+    let one_per_core = sold.filter(|_| input.launch.has_one_thread_per_core).map(Quantity::halved);
     let most = input.launch.cpus_max.map(Quantity::units).or(one_per_core);
     match most.filter(|most| *most < of_type.value) {
         Some(most) => WithProvenance {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::cloud::OperatingSystem;
+use crate::instance_types::{Day, Learned, NodeIdentity, NodeReport};
 
 #[test]
 fn the_kubelets_pod_limit_comes_before_that_of_the_network() {
@@ -73,6 +74,30 @@ fn a_core_with_one_thread_is_one_vcpu() {
     assert_eq!(group.get("capacity.cpu"), some("8"));
     group.launch.has_one_thread_per_core = true;
     assert_eq!(group.get("capacity.cpu"), some("4"));
+}
+
+#[test]
+fn what_a_node_with_one_thread_per_core_reported_is_not_halved_again() {
+    for (reported, cpu) in [("4", "4"), ("8", "4")] {
+        let mut group = mk_group(Family::Azure, &["Standard_D8s_v5"]);
+        group.launch.has_one_thread_per_core = true;
+        let identity = NodeIdentity {
+            group: "az/pool",
+            family: Family::Azure,
+            type_name: "Standard_D8s_v5",
+            image: "Ubuntu",
+            node: "vm-1",
+            created: "2026-11-01T00:00:00Z",
+        };
+        let figures = strings(&[("cpu", reported), ("memory", "32000000Ki"), ("pods", "110")]);
+        let report = NodeReport::of(identity, &figures, &figures).unwrap();
+        let mut learned = Learned::default();
+        let sold = |name: &str| group.catalog.sold(name);
+        learned.learn(&[report], &|_| false, &sold, Day::of(std::time::SystemTime::UNIX_EPOCH));
+        group.catalog.learn(&learned);
+        group.catalog = group.catalog.for_group("az/pool");
+        assert_eq!(group.get("capacity.cpu"), some(cpu), "a node has {reported}");
+    }
 }
 
 #[test]
