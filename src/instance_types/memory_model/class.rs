@@ -29,7 +29,8 @@ use Architecture::{Amd64, Arm64};
 /// than its class.
 ///
 /// A type in no class is estimated by the class that lacks the most. This is intended for generations from 8 on, of
-/// which no node is known.
+/// which no node is known, and for inf1: the only known node, an inf1.xlarge with 7847964Ki, lacks more
+/// than the other accelerated types (terraform-aws-eks #2060).
 const AWS: [Class; 7] = [
     // 27 nodes, 2 to 64 GiB. Xen's firmware takes next to nothing.
     Class {
@@ -114,7 +115,7 @@ const AWS: [Class; 7] = [
         two_hosts: false,
         architecture: Amd64,
         has: |letters, generation, rest| match (letters, generation) {
-            ("g", 4..=6) | ("p", 4) | ("inf", 1 | 2) | ("trn", 1) => true,
+            ("g", 4..=6) | ("p", 4) | ("inf", 2) | ("trn", 1) => true,
             ("p", 3) => rest == "dn",
             _ => false,
         },

@@ -56,6 +56,7 @@ fn a_type_is_in_the_class_of_its_generation() {
         ("c7gn.large", Some("Graviton 2 and 3")),
         ("p3dn.24xlarge", Some("accelerated")),
         ("inf2.xlarge", Some("accelerated")),
+        ("inf1.xlarge", None),
         ("p3.2xlarge", None),
         ("m8g.large", None),
         ("m3.large", None),
@@ -125,6 +126,12 @@ fn an_unknown_type_is_estimated_as_the_one_that_keeps_the_most() {
             }
         }
     }
+}
+
+#[test]
+fn an_inf1_is_not_estimated_above_the_node_that_is_known() {
+    let estimate = reported(&host(Family::Aws, "inf1.xlarge"), Quantity::mebibytes(8192).unwrap());
+    assert!(estimate.whole() <= 7_847_964 << 10, "{estimate}");
 }
 
 #[test]
