@@ -70,6 +70,8 @@ pub(crate) const TEMPLATE_RETRY: Duration = Duration::from_secs(60);
 /// A template that could not be built because the cloud could not be read is tried again after this long, usually with
 /// the next refresh. Until then, the group cannot grow from zero.
 pub(crate) const TEMPLATE_RETRY_SOON: Duration = Duration::from_secs(10);
+/// A lookup of instance types may take this long. After that, the tables are used, within the time of the build.
+pub(crate) const TYPES_LIMIT: Duration = Duration::from_secs(30);
 /// Templates built at a time per source.
 pub(crate) const TEMPLATE_BUILDS: usize = 4;
 /// Template builds waiting per source.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::time::timeout;
 
-use super::limits::{TEMPLATE_BUILDS, TEMPLATE_QUEUE, WAIT_FOR_ALL_SOURCES};
+use super::limits::{TEMPLATE_BUILDS, TEMPLATE_QUEUE, TYPES_LIMIT, WAIT_FOR_ALL_SOURCES};
 use super::policy::LivePolicies;
 use super::snapshot::GroupKey;
 use crate::cloud::{CloudError, GroupReading, LaunchSpec, ReadOnlyCloud, ZoneName};
@@ -131,6 +131,7 @@ impl TemplateBuilder {
         &self,
         id: &str,
         reading: &GroupReading,
+        zone: Option<&ZoneName>,
         launch: &LaunchSpec,
     ) -> Result<NodeTemplate, TemplateError> {
         let key = |name| GroupKey { source: Arc::clone(&self.source), name };
@@ -156,7 +157,10 @@ impl TemplateBuilder {
         if unknown.is_empty() {
             return Ok(());
         }
-        let looked_up = self.cloud.instance_types(&unknown).await;
+        let looked_up = timeout(TYPES_LIMIT, self.cloud.instance_types(&unknown)).await.unwrap_or_else(|_elapsed| {
+            let why = format!("no response within {} s", TYPES_LIMIT.as_secs());
+            Err(CloudError::unreachable("instance types", &self.source, why))
+        });
         let has_failed_before = self.is_lookup_failing.swap(looked_up.is_err(), Ordering::Relaxed);
         let types = looked_up.inspect_err(|error| {
             if has_failed_before {
