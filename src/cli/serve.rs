@@ -1,10 +1,12 @@
 //! `headcount serve`
 
-use std::net::SocketAddr;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use prometheus_client::registry::Registry;
+use rustix::io::Errno;
 use tokio::net::TcpListener;
 use tokio::sync::broadcast::error::RecvError;
 
@@ -78,9 +80,9 @@ impl Serve {
         let mut config =
             if register_nodes { Config::demo_with_taint(&demo::taint())? } else { Config::load(&configuration)? };
         let writer = register_nodes.then(|| node_writer(kubeconfig)).transpose()?;
+        let as_written = config.clone();
         config.read_only |= read_only;
         let listen = listen.unwrap_or_else(|| config.grpc.listen.clone());
-        let as_written = config.clone();
         let admin_listen = admin_listen.unwrap_or(config.admin.listen);
         let switches = Switches { insecure_plaintext, insecure_no_client_auth };
         check_access(config.grpc.tls.as_ref(), &listen, switches)?;
@@ -224,10 +226,22 @@ async fn bind(listen: &Listen, socket_mode: u32) -> Result<Listener, CommandErro
     Listener::bind(listen, socket_mode).await.map_err(failed)
 }
 
+/// `[::]` takes connections over IPv4, too. A kernel without IPv6 does not have it: that listens on 0.0.0.0.
 async fn bind_admin(address: SocketAddr) -> Result<TcpListener, CommandError> {
-    let failed =
-        |error| CommandError::Failed(format!("cannot listen on {address}: {error}; choose another address or port"));
-    TcpListener::bind(address).await.map_err(failed)
+    let bound = match TcpListener::bind(address).await {
+        Err(error) if address.ip() == Ipv6Addr::UNSPECIFIED && has_no_ipv6(&error) => {
+            TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port())).await
+        }
+        bound => bound,
+    };
+    bound.map_err(|error| {
+        CommandError::Failed(format!("cannot listen on {address}: {error}; choose another address or port"))
+    })
+}
+
+fn has_no_ipv6(error: &io::Error) -> bool {
+    let without = [Errno::AFNOSUPPORT, Errno::ADDRNOTAVAIL];
+    Errno::from_io_error(error).is_some_and(|error| without.contains(&error))
 }
 
 /// Returns the bound address, which has the actual port if port 0 was configured.

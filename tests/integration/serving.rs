@@ -1,5 +1,7 @@
 //! The binary as a process: the demo, the probes, the shutdown, and errors in the configuration.
 
+use std::io::{Read as _, Write as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use tonic::Code;
@@ -97,6 +99,21 @@ fn a_missing_configuration_and_an_open_port_in_plaintext_are_refused() {
     let open = run(&["serve", "--demo", "--listen", "0.0.0.0:0"]);
     assert_eq!(open.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&open.stderr).contains("--insecure-plaintext"));
+}
+
+#[test]
+fn an_admin_port_on_all_addresses_is_reached_over_ipv4_and_ipv6() {
+    let server = Server::with_admin("[::]:0");
+    for host in [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)] {
+        // A machine without IPv6 has no such address.
+        if TcpListener::bind((host, 0)).is_ok() {
+            let mut stream = TcpStream::connect((host, server.admin().port())).expect("connects");
+            stream.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("sent");
+            let mut response = String::new();
+            stream.read_to_string(&mut response).expect("a response");
+            assert!(response.starts_with("HTTP/1.1 200"), "{host}: {response}");
+        }
+    }
 }
 
 #[test]

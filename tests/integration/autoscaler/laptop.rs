@@ -40,7 +40,7 @@ async fn pods_get_nodes_and_nodes_without_pods_go() {
 
     let (grpc, admin) = (free_address(), free_address());
     let mut headcount = Command::new(binary());
-    files.run(&mut headcount, &pod["spec"]["initContainers"][0], &[("0.0.0.0:8087", &admin.to_string())]);
+    files.run(&mut headcount, &pod["spec"]["initContainers"][0], &[("[::]:8087", &admin.to_string())]);
     headcount.arg(format!("--listen={grpc}")).arg(&kubeconfig);
     let headcount = Process::start("headcount", folder.path(), &mut headcount);
     eventually("each instance is a node", async || nodes(&cluster).await.len() == 8).await;

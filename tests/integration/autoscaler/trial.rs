@@ -44,7 +44,7 @@ async fn the_pod_serves_the_autoscaler(combination: &str) {
 
     let admin = free_address();
     let mut headcount = Command::new(binary());
-    files.run(&mut headcount, &pod["spec"]["initContainers"][0], &[("0.0.0.0:8087", &admin.to_string())]);
+    files.run(&mut headcount, &pod["spec"]["initContainers"][0], &[("[::]:8087", &admin.to_string())]);
     let _headcount = Process::start("headcount", folder.path(), &mut headcount);
     eventually("Headcount is ready", || {
         Server::try_probe_at(admin, "/readyz").is_some_and(|page| page.contains("200 OK"))

@@ -80,6 +80,12 @@ impl Server {
         Self { process, grpc: address("grpc"), admin: address("admin").parse().expect("an address"), log }
     }
 
+    /// The demo's server, with its admin port on this address.
+    pub(crate) fn with_admin(address: &str) -> Self {
+        let addresses = ["--listen", "127.0.0.1:0", "--admin-listen", address];
+        Self::run(command(&["serve", "--demo", "--log-format", "json"]).args(addresses))
+    }
+
     /// The same, on the listener of the configuration file.
     pub(crate) fn on_configured_listener(config: &ConfigFile) -> Self {
         Self::run(command(&[
