@@ -28,6 +28,7 @@ REFUSED = [
     ({"image": {"repository": "headcount", "digest": "latest"}}, "digest"),
     ({"autoscaler": {"image": "ca:v1", "extraArgs": ["scan-interval=5s"]}}, "extraArgs"),
     ({"replicaCount": 2}, "replicaCount"),
+    ({"files": {"headcount.yaml": ""}}, "headcount.yaml"),
 ]
 SIMULATED = {"sources": [{"name": "demo", "simulated": {}}]}
 
@@ -157,6 +158,10 @@ def check_values(tool):
         "transport": "mtls-cert-manager",
         "image": {"repository": "example.com/headcount", "digest": digest},
         "autoscaler": {"image": "ca:v1", "extraArgs": ["--scan-interval=5s"]},
+        "files": {"types.yaml": "aws: {}\n"},
+        "env": [{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}],
+        "volumes": [{"name": "azure", "secret": {"secretName": "azure"}}],
+        "volumeMounts": [{"name": "azure", "mountPath": "/etc/azure", "readOnly": True}],
         "replicas": 2,
         "nodeSelector": {"pool": "system"},
     }
@@ -167,6 +172,10 @@ def check_values(tool):
     holds = {
         "the digest": pod["initContainers"][0]["image"] == f"example.com/headcount@{digest}",
         "the flags": pod["containers"][0]["command"][-1] == "--scan-interval=5s",
+        "the files": objects["ConfigMap", "headcount"]["data"]["types.yaml"] == {"aws": {}},
+        "the environment": values["env"][0] in pod["initContainers"][0]["env"],
+        "the volumes": values["volumes"][0] in pod["volumes"]
+        and values["volumeMounts"][0] in pod["initContainers"][0]["volumeMounts"],
         "the replicas": deployment["replicas"] == 2,
         "the node selector": pod["nodeSelector"] == {"pool": "system"},
         "the user's part of grpc.tls": tls["allowedClients"] == ["mine"] and tls["cert"] == "/etc/headcount-tls/tls.crt",
