@@ -9,6 +9,9 @@ use crate::kubernetes::Flag;
 /// Environment variables that Headcount reads as the in-tree provider does.
 const MOVED: [&str; 3] = ["AWS_", "AZURE_", "ARM_"];
 
+/// What deploy/aws-iam-policy.json limits writes by.
+const ENABLED_TAG: &str = "k8s.io/cluster-autoscaler/enabled";
+
 /// The first minor release that reads `grpc_timeout`.
 const TIMEOUT_SINCE: u32 = 29;
 
@@ -30,6 +33,12 @@ pub(super) fn notes(provider: Provider, given: &[Flag], before: &InTree) -> Vec<
              built-in tables where it cannot."
                 .to_owned(),
         );
+    }
+    if provider == Provider::Aws && has("nodes") {
+        notes.push(format!(
+            "The IAM policy permits writes only to groups with the tag {ENABLED_TAG}: \"true\". Set it on the groups of \
+             --nodes, or change the condition."
+        ));
     }
     if provider == Provider::Aws && has("cloud-config") {
         notes.push(

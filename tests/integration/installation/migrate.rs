@@ -94,7 +94,7 @@ spec:
             '--nodes=1:3:gpu.prod.example.com', --scale-down-utilization-threshold=0.5, --v=4]
           env: [{name: AWS_REGION, value: us-east-1}]
 ",
-        &["2:6:nodes-us-east-1a.prod.example.com", "1:3:gpu.prod.example.com", "--balancing-ignore-label=lifecycle\n"],
+        &["2:6:nodes-us-east-1a.prod.example.com", "1:3:gpu.prod.example.com", "--balancing-ignore-label=lifecycle\n", "enabled: \"true\""],
     ),
     (
         "a self-hosted autoscaler on AKS, with a service principal in a Secret",
