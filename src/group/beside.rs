@@ -114,7 +114,7 @@ impl Group {
         match reading {
             Ok(Some(reading)) if !is_outdated => {
                 if let Some(observation) = Observation::new(*reading, begun, at) {
-                    self.read_beside = Some(begun);
+                    self.read_beside = Some((begun, self.now));
                     self.consider(observation, waiting.take());
                 }
             }

@@ -15,6 +15,12 @@ use super::request::{Request, RequestKey};
 use super::state::WriteReason;
 use crate::cloud::{CloudError, Missing, Permit, Shortfall, ZoneName};
 
+/// Why no capacity is written that instances may exceed.
+pub(super) fn may_exceed() -> WriteError {
+    let reason = "nodes whose deletion may have failed are more than the new capacity has room for";
+    WriteError::Contended(reason.to_owned())
+}
+
 /// Scale-ups that are carried out with one write.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Growing {
@@ -151,6 +157,15 @@ impl Group {
             let requests = self.wait_to_grow(job, requests, None, error)?;
             return Some(Growing { requests, step: Step::Read(Scope::Instances), is_dated });
         };
+        if plan::may_have_revived(&self.state, to) {
+            let step = Step::Read(Scope::Instances);
+            if !self.has_fresh(Scope::Instances) {
+                return Some(Growing { requests, step, is_dated });
+            }
+            self.log(Note::GrowthBlockedByDeletions(delta));
+            let requests = self.wait_to_grow(job, requests, None, may_exceed())?;
+            return Some(Growing { requests, step, is_dated });
+        }
         let keys = requests.iter().map(|request| request.key).collect();
         match self.send_capacity(to, WriteReason::Requested, keys) {
             Ok(()) => Some(Growing { requests, step: Step::Sent { reinstated }, is_dated }),

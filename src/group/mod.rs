@@ -127,8 +127,8 @@ pub(crate) struct Group {
     resend_until: Option<Time>,
     /// When the last write ended. A read that began before that does not show it.
     written: Option<Time>,
-    /// When the last read beside the writes began that was adopted.
-    read_beside: Option<Time>,
+    /// When the last read beside the writes that was adopted began and ended.
+    read_beside: Option<(Time, Time)>,
     /// When the group is to be read next without a request.
     read_at: Option<Time>,
     /// Until when the outcome of a capacity write may still show.

@@ -356,6 +356,23 @@ pub(crate) fn undone_capacity(state: &GroupState, own: Option<&OwnLaunches>) -> 
     let reading = &state.observation().reading;
     // Where deletions can fail, the instances live on by themselves, and the next scale-up makes room for them.
     if reading.consistency.deletions == Deletions::CanFail {
+/// Whether a scale set with this capacity may have more VMs than that: nothing runs in it any more, so that deletions
+/// whose outcome is not known yet may have failed. The capacity stays as low as when they were accepted (autoscaler
+/// #7432). A list that was read with the capacity shows which VMs they have left.
+pub(crate) fn may_have_revived(state: &GroupState, capacity: u32) -> bool {
+    let observation = state.observation();
+    let reading = &observation.reading;
+    let can_revive = reading.consistency.deletions == Deletions::CanFail && !state.is_nominal();
+    let is_old = observation.detailed < observation.begun;
+    let is_listed = |one: &&Instance| {
+        let may_live = is_old || one.state != InstanceState::Deleting;
+        may_live && one.counts != Counts::No && !state.in_flight().is_deleted(&one.id)
+    };
+    can_revive
+        && reading.provisioning != Provisioning::Running
+        && count(observation.instances.iter().filter(is_listed).count()) > capacity
+}
+
         return None;
     }
     let owed = state.room_owed(own)?;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::doubt::{Doubt, doubt, doubt_first};
 use super::event::{Effect, ListingKey, Note, ReadResult, Scope};
 use super::job::{Call, Job, Progress, Read, Wanted};
-use super::limits::{CONFIRM_AFTER, READ_LIMIT, READ_PATIENCE};
+use super::limits::{CONFIRM_AFTER, DETAIL_LIMIT, READ_LIMIT, READ_PATIENCE};
 use super::observation::Observation;
 use super::refusal::WriteError;
 use super::time::Time;
@@ -56,7 +56,7 @@ impl Group {
                 job.patience = None;
                 Need::Failed(error)
             }
-            Read::Idle if self.fresh.as_ref().is_some_and(|fresh| fresh.scope >= scope) => {
+            Read::Idle if self.has_fresh(scope) => {
                 job.patience = None;
                 Need::Met
             }
@@ -70,6 +70,11 @@ impl Group {
                 Need::Waiting
             }
         }
+    }
+
+    /// Whether as much was read for the next write.
+    pub(super) fn has_fresh(&self, scope: Scope) -> bool {
+        self.fresh.as_ref().is_some_and(|fresh| fresh.scope >= scope)
     }
 
     fn ask(&mut self, job: &mut Progress, wanted: Wanted) {
@@ -196,10 +201,13 @@ impl Group {
     }
 
     /// What is fresh of an observation that was just read beside the writes: everything, if the read began after the
-    /// last write. A listing is never fresh: it takes as long as all of its groups.
+    /// last write and ended a moment ago, and no later one is in doubt. A listing is never fresh: it takes as long as all
+    /// of its groups.
     pub(super) fn fresh_from_beside(&self) -> Option<Fresh> {
         let observation = self.state.observation();
-        let is_fresh = self.read_beside == Some(observation.begun)
+        let is_its = |(begun, ended)| begun == observation.begun && self.now.since(ended) <= DETAIL_LIMIT;
+        let is_fresh = self.read_beside.is_some_and(is_its)
+            && self.doubted.is_none()
             && self.written.is_none_or(|written| written < observation.begun);
         is_fresh.then(|| Fresh { basis: observation.reading.clone(), scope: Scope::Instances })
     }

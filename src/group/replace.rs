@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Group;
 use super::event::{Note, Scope};
+use super::grow::may_exceed;
 use super::job::{CapacityOutcome, Job, Progress, Work};
 use super::limits::WATCH_EVERY;
 use super::observation::count;
@@ -52,7 +53,12 @@ impl Group {
         if self.state.in_flight().has_unread() {
             return Err(WriteError::Contended("its reads do not yet show our last deletion".to_owned()));
         }
-        plan::raised_capacity(&self.state, number).ok_or_else(|| WriteError::Contended(self.why_not_raised()))
+        let to = plan::raised_capacity(&self.state, number);
+        let to = to.ok_or_else(|| WriteError::Contended(self.why_not_raised()))?;
+        if plan::may_have_revived(&self.state, to) {
+            return Err(may_exceed());
+        }
+        Ok(to)
     }
 
     /// Responds to the calls that need room, and returns the others.

@@ -138,6 +138,12 @@ impl InFlight {
         instance.state != InstanceState::Deleting && unheard.any(|ids| ids.contains(&instance.id))
     }
 
+    /// Whether the cloud has reported that the deletion of this instance succeeded: a list that still shows it lags.
+    pub(crate) fn is_deleted(&self, id: &ProviderId) -> bool {
+        let succeeded = self.operations.iter().filter(|one| matches!(one.phase, Phase::Succeeded(_)));
+        succeeded.filter_map(Operation::deletes).any(|ids| ids.contains(id))
+    }
+
     /// Whether the outcome of any deletion is unknown.
     pub(crate) fn has_unsettled(&self) -> bool {
         self.operations.iter().any(|operation| operation.phase == Phase::Unsettled)

@@ -6,6 +6,7 @@ mod doubts;
 mod etags;
 mod launching;
 mod lowering;
+mod machine;
 mod placeholders;
 mod plans;
 mod search;

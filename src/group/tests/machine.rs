@@ -1,0 +1,144 @@
+//! The machine as a whole: what it does after a read that is old, or that shows less than it seems to.
+
+use super::super::event::{Effect, Event, ReadResult, Scope};
+use super::super::{Mutation, PlaceholderNames, Request, RequestKey};
+use super::*;
+use crate::cloud::{CloudError, Deletion};
+
+/// A machine, and the time.
+struct Machine {
+    group: super::super::Group,
+    now: Time,
+    seconds: u64,
+    keys: u64,
+}
+
+fn reading(desired: u32, instances: Option<Vec<Instance>>) -> GroupReading {
+    let whole = observation(desired, instances.clone().unwrap_or_default(), Time::default(), 0);
+    GroupReading { instances, max: 200, ..whole.reading }
+}
+
+fn of_scale_set(etag: &str, provisioning: Provisioning, reading: GroupReading) -> GroupReading {
+    GroupReading { etag: Some(etag.to_owned()), provisioning, consistency: Consistency::SCALE_SET, ..reading }
+}
+
+impl Machine {
+    fn new(first: GroupReading) -> Self {
+        let now = Time::default() + Duration::from_secs(1);
+        let first = Observation::new(first, now, wall(0)).expect("it has instances");
+        let names = PlaceholderNames::new(|_, label| name(label));
+        let mut machine = Self { group: super::super::Group::new(first, names, false), now, seconds: 0, keys: 0 };
+        machine.step(Event::Started);
+        machine
+    }
+
+    fn pass(&mut self, seconds: u64) {
+        self.now = self.now + Duration::from_secs(seconds);
+        self.seconds += seconds;
+    }
+
+    fn step(&mut self, event: Event) -> Vec<Effect> {
+        self.group.step(self.now, wall(self.seconds), event)
+    }
+
+    fn read(&self, reading: Result<GroupReading, CloudError>) -> ReadResult {
+        ReadResult { reading: reading.map(|read| Some(Box::new(read))), begun: self.now, at: wall(self.seconds) }
+    }
+
+    fn request(&mut self, mutation: Mutation) -> Vec<Effect> {
+        self.keys += 1;
+        let request = Request::new(RequestKey(self.keys), mutation, self.now + Duration::from_secs(5));
+        let mut effects = self.step(Event::Requested(vec![request]));
+        self.pass(1);
+        effects.extend(self.step(Event::Woke));
+        effects
+    }
+
+    /// Wakes until the group is read beside the writes, and returns this reading.
+    fn read_beside(&mut self, reading: &GroupReading) -> Vec<Effect> {
+        for _ in 0..60 {
+            let effects = self.step(Event::Woke);
+            if effects.iter().any(|effect| matches!(effect, Effect::ReadBeside(_))) {
+                return self.step(Event::ReadBeside(self.read(Ok(reading.clone())), None));
+            }
+            self.pass(1);
+        }
+        panic!("the group is not read");
+    }
+}
+
+fn written(effects: &[Effect]) -> Option<u32> {
+    effects.iter().find_map(|effect| if let Effect::SetCapacity { to, .. } = effect { Some(*to) } else { None })
+}
+
+fn reads(effects: &[Effect], wanted: Scope) -> bool {
+    effects.iter().any(|effect| matches!(effect, Effect::Read { scope, .. } if *scope == wanted))
+}
+
+fn asks_for_activity(effects: &[Effect]) -> bool {
+    effects.iter().any(|effect| matches!(effect, Effect::ReadActivity { .. }))
+}
+
+#[test]
+fn a_deferred_reduction_is_not_written_on_a_read_of_a_minute_ago() {
+    let under_way = || LaunchActivity { under_way: 2, ..LaunchActivity::default() };
+    let ten = reading(10, Some(counted(0..8)));
+    let mut machine = Machine::new(ten.clone());
+    assert!(reads(&machine.request(Mutation::Decrease(2)), Scope::Capacity));
+    assert!(asks_for_activity(&machine.step(Event::Read(machine.read(Ok(ten.clone()))))));
+    assert_eq!(written(&machine.step(Event::Activity(Ok(under_way())))), None, "two are being launched");
+    machine.pass(1);
+    if asks_for_activity(&machine.read_beside(&ten)) {
+        assert_eq!(written(&machine.step(Event::Activity(Ok(under_way())))), None, "they still are");
+    }
+    // They come up, and reads of the group fail from now on.
+    machine.pass(65);
+    assert!(reads(&machine.request(Mutation::Increase(1)), Scope::Capacity));
+    let denied = CloudError::refused("read", "g", "no");
+    let effects = machine.step(Event::Read(machine.read(Err(denied))));
+    assert_eq!(written(&effects), None);
+    if asks_for_activity(&effects) {
+        // Launches that began a minute ago are no longer among them.
+        assert_eq!(written(&machine.step(Event::Activity(Ok(LaunchActivity::default())))), None);
+    }
+}
+
+/// A scale set of 86 VMs, of which 38 are being deleted: its capacity is 48.
+fn with_deletions() -> Machine {
+    let all = of_scale_set("1", Provisioning::Succeeded, reading(86, Some(running(0..86))));
+    let mut machine = Machine::new(all.clone());
+    let nodes = ids(48..86).into_iter().map(|id| NamedNode { id, kind: NodeKind::Registered }).collect();
+    machine.request(Mutation::Delete(nodes));
+    machine.step(Event::Read(machine.read(Ok(all))));
+    let deletion =
+        Deletion { accepted: ids(48..86), handle: Some(OperationHandle("delete".to_owned())), ..Deletion::default() };
+    machine.step(Event::Deleted(Ok(deletion)));
+    let going = super::all(&[running(0..48), deleting(48..86, Counts::UntilDeleted)]);
+    machine.read_beside(&of_scale_set("2", Provisioning::Running, reading(48, Some(going))));
+    machine
+}
+
+#[test]
+fn a_scale_set_whose_deletions_have_failed_unnoticed_is_not_raised_to_less_than_lives() {
+    let mut machine = with_deletions();
+    machine.request(Mutation::Increase(5));
+    let running_still = of_scale_set("2", Provisioning::Running, reading(48, None));
+    let effects = machine.step(Event::Read(machine.read(Ok(running_still))));
+    assert_eq!(written(&effects), Some(53), "they are being deleted");
+
+    let mut machine = with_deletions();
+    machine.request(Mutation::Increase(5));
+    let failed = of_scale_set("3", Provisioning::Failed, reading(48, None));
+    let effects = machine.step(Event::Read(machine.read(Ok(failed))));
+    assert_eq!(written(&effects), None, "the operation has ended, and its poll comes later");
+    assert!(reads(&effects, Scope::Instances));
+    let revived = of_scale_set("3", Provisioning::Failed, reading(48, Some(running(0..86))));
+    assert_eq!(written(&machine.step(Event::Read(machine.read(Ok(revived))))), None, "86 live");
+
+    let mut machine = with_deletions();
+    machine.request(Mutation::Increase(5));
+    let ended = of_scale_set("3", Provisioning::Succeeded, reading(48, None));
+    machine.step(Event::Read(machine.read(Ok(ended))));
+    let gone = of_scale_set("3", Provisioning::Succeeded, reading(48, Some(running(0..48))));
+    assert_eq!(written(&machine.step(Event::Read(machine.read(Ok(gone))))), Some(53), "they are gone");
+}
