@@ -126,7 +126,8 @@ pub(crate) fn delete(state: &GroupState, nodes: &[NamedNode], claimed: &DeletePl
     if let Permit::Withheld(reason) = &reading.removal {
         return Err(Refusal::RemovalWithheld { reason: reason.clone() });
     }
-    let room = room_above_min(state, &status.instances, status.target, claimed);
+    let given_up = plan.placeholders.union(&claimed.placeholders).cloned().collect();
+    let room = room_above_min(state, &status.instances, status.target, claimed, &given_up);
     let too_many = usize::try_from(healthy.saturating_sub(room)).unwrap_or(usize::MAX);
     if replacing(reading).is_none() {
         replaceable.clear();
@@ -219,14 +220,22 @@ pub(crate) fn permits_again(state: &GroupState, to_resubmit: &BTreeSet<ProviderI
 /// How many healthy nodes the group may lose before it is below its minimum.
 pub(crate) fn room_to_shrink(state: &GroupState) -> u32 {
     let status = state.status();
-    room_above_min(state, &status.instances, status.target, &DeletePlan::default())
+    room_above_min(state, &status.instances, status.target, &DeletePlan::default(), &BTreeSet::new())
 }
 
 /// How many healthy nodes may be deleted before the group is below its minimum. Nodes that failed to be created are
 /// left out of this sum: they neither use up that room nor count toward the minimum (law 6). The same applies to nodes
-/// that the capacity does not count.
-fn room_above_min(state: &GroupState, reported: &[ReportedInstance], target: u32, claimed: &DeletePlan) -> u32 {
+/// that the capacity does not count. Placeholders that are `given_up` leave the target before the nodes do.
+fn room_above_min(
+    state: &GroupState,
+    reported: &[ReportedInstance],
+    target: u32,
+    claimed: &DeletePlan,
+    given_up: &BTreeSet<ProviderId>,
+) -> u32 {
     let failed: Vec<_> = reported.iter().filter(|reported| reported.failure.is_some()).collect();
+    let leave = |one: &&ReportedInstance| !one.exists && one.failure.is_none() && given_up.contains(&one.id);
+    let target = target.saturating_sub(count(reported.iter().filter(leave).count()));
     let is_part = |id: &&ProviderId| {
         !failed.iter().any(|reported| reported.id == **id)
             && !is_uncounted(state, id)
@@ -347,15 +356,6 @@ pub(crate) fn raised_capacity(state: &GroupState, delta: u32) -> Option<u32> {
     (is_permitted && to > reading.desired && to > base).then_some(to)
 }
 
-/// The capacity that a capacity which our own writes left too low is raised back to (law 11), if it is. Otherwise, the
-/// cloud would delete instances of its own choice (#10147). Never above the maximum. `own` are the instances that the
-/// cloud launched for reasons of its own ([`crate::cloud::LaunchActivity::own`]), if they can be read.
-///
-/// Launches in flight are left out of it: each raises the capacity by itself.
-pub(crate) fn undone_capacity(state: &GroupState, own: Option<&OwnLaunches>) -> Option<u32> {
-    let reading = &state.observation().reading;
-    // Where deletions can fail, the instances live on by themselves, and the next scale-up makes room for them.
-    if reading.consistency.deletions == Deletions::CanFail {
 /// Whether a scale set with this capacity may have more VMs than that: nothing runs in it any more, so that deletions
 /// whose outcome is not known yet may have failed. The capacity stays as low as when they were accepted (autoscaler
 /// #7432). A list that was read with the capacity shows which VMs they have left.
@@ -373,6 +373,15 @@ pub(crate) fn may_have_revived(state: &GroupState, capacity: u32) -> bool {
         && count(observation.instances.iter().filter(is_listed).count()) > capacity
 }
 
+/// The capacity that a capacity which our own writes left too low is raised back to (law 11), if it is. Otherwise, the
+/// cloud would delete instances of its own choice (#10147). Never above the maximum. `own` are the instances that the
+/// cloud launched for reasons of its own ([`crate::cloud::LaunchActivity::own`]), if they can be read.
+///
+/// Launches in flight are left out of it: each raises the capacity by itself.
+pub(crate) fn undone_capacity(state: &GroupState, own: Option<&OwnLaunches>) -> Option<u32> {
+    let reading = &state.observation().reading;
+    // Where deletions can fail, the instances live on by themselves, and the next scale-up makes room for them.
+    if reading.consistency.deletions == Deletions::CanFail {
         return None;
     }
     let owed = state.room_owed(own)?;

@@ -100,6 +100,22 @@ fn failed_instances_can_be_deleted_at_the_minimum_and_healthy_ones_cannot() {
 }
 
 #[test]
+fn placeholders_that_are_given_up_leave_no_room_for_nodes() {
+    // The minimum is 1, and two of five are missing.
+    let group = Group::new(5, running(0..3));
+    let missing: Vec<NamedNode> =
+        group.placeholders().into_iter().map(|id| NamedNode { id, kind: NodeKind::Unregistered }).collect();
+    assert_eq!(missing.len(), 2);
+    let judge = |nodes: &[NamedNode], claimed: &DeletePlan| plan::delete(&group.state, nodes, claimed);
+    let below = Err(Refusal::BelowMin { asked: 3, room: 2, min: 1 });
+    let both = [missing.clone(), named(0..3)].concat();
+    assert_eq!(judge(&both, &DeletePlan::default()), below, "in one call");
+    let claimed = judge(&missing, &DeletePlan::default()).expect("they are no instances");
+    assert_eq!(judge(&named(0..3), &claimed), below, "in two calls of a batch");
+    assert!(judge(&named(0..2), &claimed).is_ok());
+}
+
+#[test]
 fn instances_that_never_became_nodes_are_replaced_at_the_minimum() {
     let group = Group::new(3, running(0..3));
     let unregistered = |numbers: std::ops::Range<u32>| -> Vec<NamedNode> {
