@@ -1,6 +1,7 @@
 //! Sending writes, and finding out what became of them.
 
 use std::collections::BTreeSet;
+use std::time::SystemTime;
 
 use super::Group;
 use super::event::{Effect, Note, Scope};
@@ -77,7 +78,7 @@ impl Group {
     fn capacity_accepted(&mut self, sent: SentCapacity, handle: Option<OperationHandle>) {
         // No read shows a scale-up sooner than its polls do, or than its launches begin: `plan_read` plans for these.
         let is_seen_by_itself = sent.to > sent.from && sent.reason == WriteReason::Requested;
-        let (operation, write) = (sent.operation, sent.write(self.now, handle.clone()));
+        let (operation, write) = (sent.operation, sent.write(self.now, self.cloud_time, handle.clone()));
         let (names, reading) = (self.names.clone(), self.state.observation().reading.clone());
         self.state.accept_capacity(operation, write, &names.in_group(&reading));
         self.publish();
@@ -109,7 +110,7 @@ impl Group {
         let (is_shown, is_conditional) = (is_read && shown.desired == sent.to, shown.consistency.is_guarded());
         if !is_shown {
             let sent_at = sent.sent_at;
-            self.state.lose_capacity(&sent.write(answered, None), sent_at);
+            self.state.lose_capacity(&sent.write(answered, self.cloud_time, None), sent_at);
             self.plan_read();
             return Some(CapacityOutcome::Failed(WriteError::OutcomeUnknown(error.to_string())));
         }
@@ -117,14 +118,14 @@ impl Group {
         self.unsettled_until = None;
         if is_conditional {
             // A read that fulfils a precondition cannot be older than the write: there is nothing left to wait for.
-            self.state.finish_capacity(sent.write(answered, None));
+            self.state.finish_capacity(sent.write(answered, self.cloud_time, None));
             self.publish();
         } else {
             // An earlier write of the same capacity may be what the read shows, and this one may land later.
             let names = self.names.clone();
             let reading = self.state.observation().reading.clone();
             let (operation, sent_at) = (sent.operation, sent.sent_at);
-            let write = sent.write(answered, None);
+            let write = sent.write(answered, self.cloud_time, None);
             self.state.lose_capacity(&write, sent_at);
             self.state.accept_capacity(operation, write, &names.in_group(&reading));
             self.publish();
@@ -248,8 +249,8 @@ impl Group {
 }
 
 impl SentCapacity {
-    fn write(self, accepted: super::Time, handle: Option<OperationHandle>) -> CapacityWrite {
+    fn write(self, accepted: super::Time, answered: SystemTime, handle: Option<OperationHandle>) -> CapacityWrite {
         let Self { from, to, reason, sent, without_room, .. } = self;
-        CapacityWrite { from, to, reason, accepted, sent, without_room, handle }
+        CapacityWrite { from, to, reason, accepted, sent, answered, without_room, handle }
     }
 }

@@ -27,8 +27,9 @@ pub(super) struct RecentWrites {
     /// own.
     #[serde(default, skip_serializing_if = "is_zero")]
     unshown: u32,
-    /// When a write that set this capacity was sent, by the cloud's clock. `None` if none did.
-    written: Option<SystemTime>,
+    /// When a write that set this capacity was sent, and by when it had taken effect: when it was answered, or else read.
+    /// Both by the cloud's clock. `None` if none did.
+    written: Option<(SystemTime, SystemTime)>,
     /// Instances whose deletion was sent since and not refused. Each lowers the capacity by one, and by two if it was
     /// already going: AWS lowers it for each call (autoscaler #2930).
     named: u32,
@@ -124,7 +125,7 @@ impl GroupState {
 
     /// What our recent writes and this one make of the capacity.
     fn with_write(&self, write: &CapacityWrite, at: Time) -> RecentWrites {
-        let CapacityWrite { from, to, reason, sent, .. } = *write;
+        let CapacityWrite { from, to, reason, sent, answered, .. } = *write;
         let unshown = self.in_flight.unshown();
         let (from, to) = (from.saturating_add(unshown), to.saturating_add(unshown));
         let (recent, has_room) = (self.recent_writes(at), !self.has_surplus());
@@ -133,7 +134,7 @@ impl GroupState {
         RecentWrites {
             set: to,
             unshown,
-            written: Some(sent),
+            written: Some((sent, answered)),
             named: 0,
             seen: ceiling.saturating_add(grown).max(to),
             had_room: recent.is_none_or(|recent| recent.had_room) && (has_room || reason == WriteReason::Undo),
@@ -210,6 +211,7 @@ impl GroupState {
         let Some(lost) = &mut self.lost_write else { return };
         if !lost.is_shown && with_launches.contains(&lost.then.set) {
             lost.is_shown = true;
+            lost.then.written = lost.then.written.map(|(sent, _)| (sent, observation.at));
             self.recent_writes = Some(RecentWrites { at: begun.max(lost.then.at), is_watched: true, ..lost.then });
         }
         if begun > lost.until {
@@ -222,7 +224,7 @@ impl GroupState {
     pub(super) fn note_late_deletions(&mut self, observation: &Observation) {
         let lost = self.lost_write.as_mut().map(|lost| &mut lost.then);
         for writes in self.recent_writes.as_mut().into_iter().chain(lost) {
-            let Some(written) = writes.written else { continue };
+            let Some((written, _)) = writes.written else { continue };
             let taken_effect = self.in_flight.taken_effect(observation).into_iter();
             let late = taken_effect.filter(|(sent, _)| *sent < written).map(|(_, lowered)| lowered).sum::<u32>();
             if late > 0 {
@@ -277,7 +279,7 @@ impl GroupState {
     /// The capacity that our last capacity write leads to, while a read may be older than that. AWS's reads lag by
     /// seconds, and SetDesiredCapacity takes any number: one computed on an older read would undo what we wrote.
     pub(crate) fn own_capacity(&self) -> u32 {
-        let is_lagging = |recent: &RecentWrites| recent.written.is_some_and(|sent| !self.in_flight.shows(sent));
+        let is_lagging = |recent: &RecentWrites| recent.written.is_some_and(|(_, by)| !self.in_flight.shows(by));
         let written = self.recent_writes(self.observation.begun).filter(is_lagging);
         written.map_or(0, |recent| recent.result())
     }
@@ -334,7 +336,7 @@ impl GroupState {
         };
         let operations = in_flight.operations().iter().filter(is_undated).map(|one| one.sent);
         let written = self.recent_writes(observation.begun).filter(|_| capacity < self.own_capacity());
-        operations.chain(written.and_then(|recent| recent.written)).max()
+        operations.chain(written.and_then(|recent| recent.written).map(|(_, by)| by)).max()
     }
 
     fn recent_writes(&self, now: Time) -> Option<RecentWrites> {

@@ -28,6 +28,8 @@ pub(crate) struct CapacityWrite {
     pub accepted: Time,
     /// When it was sent, by the cloud's clock.
     pub sent: SystemTime,
+    /// When its outcome became known, by the cloud's clock.
+    pub answered: SystemTime,
     /// The instances being deleted that the capacity had no room for when it was sent: [`GroupState::without_room`].
     pub without_room: BTreeSet<ProviderId>,
     /// What the cloud can be polled by, if it can.

@@ -186,7 +186,8 @@ impl Group {
 
     fn capacity_write(&self, from: u32, to: u32, handle: Option<OperationHandle>) -> CapacityWrite {
         let (sent, without_room) = (wall(self.seconds()), self.state.without_room());
-        CapacityWrite { from, to, reason: WriteReason::Requested, accepted: self.now, sent, without_room, handle }
+        let (accepted, answered) = (self.now, sent);
+        CapacityWrite { from, to, reason: WriteReason::Requested, accepted, sent, answered, without_room, handle }
     }
 
     fn write(&mut self, from: u32, to: u32, handle: Option<&str>) -> OperationId {

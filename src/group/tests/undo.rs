@@ -403,3 +403,21 @@ fn a_read_that_lags_after_one_that_was_dated_by_a_launch_undoes_no_scale_up() {
     group.see(10, live(0..13));
     assert_eq!(group.target(), 10, "this one does not: another client has set 10");
 }
+
+/// It was launched before the write took effect, for another reason.
+#[test]
+fn an_instance_that_was_launched_after_a_late_write_was_sent_does_not_show_it() {
+    let mut group = Group::new(10, live(0..9));
+    let sent = group.seconds();
+    group.lose(10, 12);
+    let launched = vec![Launched { instance: id(9).instance().to_owned(), at: wall(sent + 5) }];
+    group.state.learn_activity(LaunchActivity { launched, ..LaunchActivity::default() });
+    let mut see = |desired, after: u64| {
+        group.now = group.now + Duration::from_secs(after);
+        let seen = observation(desired, live(0..10), group.now, group.now.since(Time::default()).as_secs() + sent);
+        group.state.observe(seen, &name);
+        plan::raised_capacity(&group.state, 1)
+    };
+    assert_eq!(see(12, 13), Some(13), "it took effect");
+    assert_eq!(see(10, 1), Some(13), "this read lags");
+}
