@@ -368,6 +368,9 @@ impl Group {
             Some(doubted) => Some(format!("its readings contradict each other: {}", doubted.why)),
             // A launch undoes no other write, whatever the capacity is.
             None if self.grows_by_launch() => None,
+            None if self.state.in_flight().is_launching() => {
+                Some("a launch has no outcome yet, and a capacity write could undo it".to_owned())
+            }
             None => plan::blocks_growth(&self.state).then(|| self.why_not_raised()),
         }
     }
