@@ -46,8 +46,7 @@ impl Lowering {
 }
 
 impl Group {
-    /// Goes on with a reduction. `None` while it waits. An error says that the cloud refused it for good; one that only
-    /// takes too long stays deferred.
+    /// Goes on with a reduction. `None` while it waits. What takes too long, or what the cloud refuses, stays deferred.
     pub(super) fn lower(
         &mut self,
         job: &mut Progress,
@@ -110,6 +109,11 @@ impl Group {
                     }
                     CapacityOutcome::Retry(error) => {
                         self.log(Note::StillDeferred(Box::new(error.into())));
+                        return Some(Ok(()));
+                    }
+                    // An error would end CA's whole loop, before it scales up any group (`fixNodeGroupSize`).
+                    CapacityOutcome::Failed(error @ WriteError::Cloud(_)) => {
+                        self.log(Note::StillDeferred(Box::new(error)));
                         return Some(Ok(()));
                     }
                     CapacityOutcome::Failed(error) => return Some(Err(error)),

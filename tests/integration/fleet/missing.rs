@@ -134,13 +134,16 @@ async fn placeholders_below_the_minimum_are_cancelled_without_a_write() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reduction_that_meets_conflicts_is_deferred() {
-    for (kind, plan) in kinds() {
+async fn a_reduction_that_meets_conflicts_or_is_denied_is_deferred() {
+    let faults = [CallFault::Conflict, CallFault::Denied];
+    for (fault, (kind, plan)) in
+        faults.into_iter().flat_map(|fault| kinds().into_iter().map(move |kind| (fault.clone(), kind)))
+    {
         let plan = plan.sized(0, 10, 2).launches(Pick::Always, LaunchOutcome::fails(no_capacity(), seconds(4)));
         let fixture = Fixture::that_lowers([plan]).await;
         fixture.increase("g", 3).await.expect(kind);
         fixture.until("three have failed", |fixture| fixture.failed("g").len() == 3).await;
-        fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 20, CallFault::Conflict));
+        fixture.cloud().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 20, fault));
         fixture.delete("g", &fixture.failed("g")).await.expect(kind);
         assert_eq!((fixture.target("g"), fixture.capacity("g")), (2, 5), "{kind}");
         fixture.until("the capacity is lowered", |fixture| fixture.capacity("g") == 2).await;
