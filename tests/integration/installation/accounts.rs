@@ -88,6 +88,29 @@ async fn a_profile_of_the_shared_files_signs_the_calls_of_its_source() {
 }
 
 #[tokio::test]
+async fn a_role_that_a_profile_names_is_assumed_in_the_region_of_the_source() {
+    let emulator = aws("own");
+    let credentials = "[base]\naws_access_key_id = BASEKEY\naws_secret_access_key = secret\n";
+    let config = format!("[profile prod]\nrole_arn = {ROLE}\nsource_profile = base\nrole_session_name = prod\n");
+    let files = ConfigFile::new("").beside("credentials", credentials).beside("config", &config);
+    let config = ConfigFile::new(&format!("sources:\n{}", source("own", &emulator, "own", ", profile: prod")));
+    let (credentials, file, url) = (files.path_of("credentials"), files.path_of("config"), emulator.url());
+    let variables = [
+        ("AWS_SHARED_CREDENTIALS_FILE", credentials.as_str()),
+        ("AWS_CONFIG_FILE", file.as_str()),
+        ("AWS_ENDPOINT_URL_STS", url.as_str()),
+    ];
+    let table = checked(&config, &variables);
+    assert!(table.contains("own can be read; 1 group"), "{table}");
+    let assumed = emulator.requests_with("POST", "Action=AssumeRole");
+    let by = assumed.iter().filter_map(|request| request.header("authorization"));
+    assert!(by.clone().count() > 0 && by.into_iter().all(|by| by.contains("BASEKEY/") && by.contains("/us-east-1/")));
+    let signed = emulator.requests_with("POST", "Action=DescribeAutoScalingGroups");
+    let keys: Vec<_> = signed.iter().filter_map(|request| request.header("authorization")).collect();
+    assert!(!keys.is_empty() && keys.iter().all(|key| key.contains("Credential=ASIAROLE/")), "{keys:?}");
+}
+
+#[tokio::test]
 async fn each_azure_source_signs_in_as_its_own_application() {
     let office = Office::open();
     let source = |name: &str, more: serde_json::Value| {

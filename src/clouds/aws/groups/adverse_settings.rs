@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::pin::pin;
 use std::time::Duration;
 
-use aws_sdk_autoscaling::types::{AutoScalingGroup, InstanceRefresh, InstanceRefreshStatus};
+use aws_sdk_autoscaling::types::{
+    AutoScalingGroup, InstanceRefresh, InstanceRefreshStatus, PredictiveScalingMode, ScalingPolicy,
+};
 use futures_util::stream::{self, StreamExt as _};
 use tokio::time::{Instant, timeout_at};
 
@@ -106,7 +108,7 @@ impl Groups {
             Named::EnabledPolicies => {
                 let page = self.scaling.describe_policies(token).await?;
                 let policies = page.scaling_policies.unwrap_or_default().into_iter();
-                let enabled = policies.filter(|policy| policy.enabled.unwrap_or(true));
+                let enabled = policies.filter(|policy| policy.enabled.unwrap_or(true) && changes_capacity(policy));
                 let named = enabled.map(|policy| (policy.auto_scaling_group_name, policy.policy_name));
                 Ok((named.collect(), page.next_token))
             }
@@ -118,6 +120,12 @@ impl Groups {
             }
         }
     }
+}
+
+/// A predictive policy only forecasts unless it says otherwise.
+fn changes_capacity(policy: &ScalingPolicy) -> bool {
+    let predictive = policy.predictive_scaling_configuration.as_ref();
+    predictive.is_none_or(|predictive| predictive.mode == Some(PredictiveScalingMode::ForecastAndScale))
 }
 
 /// What is listed for all groups at once.

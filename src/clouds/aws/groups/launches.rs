@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use aws_sdk_autoscaling::operation::launch_instances::LaunchInstancesOutput;
 use aws_sdk_autoscaling::types::LaunchInstancesError;
 
-use super::super::sdk::errors::{class_of, of_launch};
+use super::super::sdk::errors::{class_of, is_denied, of_launch};
 use super::Groups;
 use crate::cloud::text::{MESSAGE_CHARS_MAX, shorten};
 use crate::cloud::{CloudError, Failure, FailureClass, Fault, GroupReading, LaunchRequest, LaunchResult};
@@ -72,6 +72,10 @@ fn error_of(group: &str, failure: &Failure) -> CloudError {
     if failure.class == FailureClass::OutOfResources {
         return CloudError::OutOfResources(fault);
     }
+    // CreateFleet, which it launches by, reports a denied RunInstances so (karpenter-provider-aws #1488).
+    if is_denied(&failure.code) {
+        return CloudError::Denied(fault);
+    }
     of_launch(CloudError::Refused(fault))
 }
 
@@ -115,6 +119,7 @@ mod tests {
         );
         assert!(matches!(read(&[], &["UnsupportedOperation"]), Err(CloudError::Unsupported(_))));
         assert!(matches!(read(&[], &["InvalidParameterValue"]), Err(CloudError::Refused(_))));
+        assert!(matches!(read(&[], &["UnauthorizedOperation"]), Err(CloudError::Denied(_))), "as the call itself");
         // With its token, the call would return the same again.
         assert!(matches!(read(&[], &["RequestLimitExceeded"]), Err(CloudError::Refused(_))));
         assert!(matches!(read(&[], &[]), Err(CloudError::Refused(_))));

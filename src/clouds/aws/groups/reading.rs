@@ -36,7 +36,7 @@ pub(super) fn read(group: &AutoScalingGroup, spec: Option<&NodeGroupSpec>) -> Re
     if sizes.desired > CAPACITY_MAX {
         return Err(format!("desired capacity {} is more nodes than a group can have", sizes.desired));
     }
-    let leaving = leaving(group);
+    let leaving = leaving(group).or_else(|| operated(group));
     let growth = suspended(group, "Launch").or_else(|| leaving.clone()).or(unfit);
     let removal = suspended(group, "Terminate").or(leaving);
     let hints = tags::hints(group.tags().iter().filter_map(tags::pair), &mut warnings);
@@ -100,6 +100,12 @@ fn suspended(group: &AutoScalingGroup, process: &str) -> Option<String> {
          --auto-scaling-group-name {} --scaling-processes {process}",
         shell_word(group.auto_scaling_group_name().unwrap_or_default())
     ))
+}
+
+/// "Only the designated operator service principal can make mutating changes to the Auto Scaling group" (API reference).
+fn operated(group: &AutoScalingGroup) -> Option<String> {
+    let principal = group.operator()?.principal().unwrap_or("another service");
+    Some(format!("its Operator is {principal}: AWS lets nobody else change the group"))
 }
 
 fn leaving(group: &AutoScalingGroup) -> Option<String> {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_config::profile::ProfileFileCredentialsProvider;
+use aws_config::provider_config::ProviderConfig;
 use aws_config::retry::RetryConfig;
 use aws_config::sts::AssumeRoleProvider;
 use aws_config::timeout::TimeoutConfig;
@@ -164,15 +165,27 @@ pub(super) async fn sdk_config(settings: &Settings) -> SdkConfig {
     }
     loader = loader.http_client(http::for_sign_in());
     if let Some(profile) = &settings.profile {
-        // Named here, it takes precedence over credentials in the environment.
-        let provider = ProfileFileCredentialsProvider::builder().profile_name(profile).build();
-        loader = loader.profile_name(profile).credentials_provider(provider);
+        loader = loader.profile_name(profile);
     }
-    let config = loader.load().await;
+    let mut config = loader.load().await;
+    if let Some(profile) = &settings.profile {
+        config = with_profile(config, profile);
+    }
     match &settings.assume_role {
         None => config,
         Some(role) => assume(config, role).await,
     }
+}
+
+/// The same configuration with the credentials of a profile, which is named in headcount.yaml and takes precedence over
+/// credentials in the environment. If the profile names a role, STS is called in the region of the configuration.
+fn with_profile(config: SdkConfig, profile: &str) -> SdkConfig {
+    let provider = ProviderConfig::default()
+        .with_region(config.region().cloned())
+        .with_http_client(http::for_sign_in())
+        .with_timeout_config(timeouts(ATTEMPT_TIMEOUT, OPERATION_TIMEOUT));
+    let provider = ProfileFileCredentialsProvider::builder().profile_name(profile).configure(&provider).build();
+    config.into_builder().credentials_provider(SharedCredentialsProvider::new(provider)).build()
 }
 
 /// The same configuration with the credentials of a role, which the found ones may assume.

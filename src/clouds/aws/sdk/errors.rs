@@ -218,7 +218,9 @@ fn is_not_found(code: &str, text: &str) -> bool {
         || code.ends_with("NotFound")
         || code.ends_with("NotFoundException")
         || (code == "ValidationError"
-            && ["not found", "no managed instance", "does not exist"].iter().any(|words| text.contains(words)))
+            && ["not found", "no managed instance", "does not exist", "is not part of"]
+                .iter()
+                .any(|words| text.contains(words)))
 }
 
 /// The class under which CA sees a launch that failed with this code.
@@ -226,6 +228,11 @@ pub(in crate::clouds::aws) fn class_of(code: &str) -> FailureClass {
     let code = code.rsplit('.').next().unwrap_or(code);
     let quota = code.ends_with("LimitExceeded") && !THROTTLED.contains(&code);
     if quota || OUT_OF_RESOURCES.contains(&code) { FailureClass::OutOfResources } else { FailureClass::Other }
+}
+
+/// Whether a call or a launch that failed with this code lacks a permission.
+pub(in crate::clouds::aws) fn is_denied(code: &str) -> bool {
+    DENIED.contains(&code)
 }
 
 /// Whether a response of this status refuses the credentials themselves, not the request.
@@ -255,7 +262,12 @@ pub(in crate::clouds::aws) fn of_launch(error: CloudError) -> CloudError {
 /// Whether AWS refused the batch form of a call, not what the call asked for.
 pub(in crate::clouds::aws) fn is_unknown_form(error: &CloudError) -> bool {
     match error {
-        CloudError::Refused(fault) => !fault.message.to_ascii_lowercase().contains("size constraint"),
+        CloudError::Refused(fault) => {
+            let text = fault.message.to_ascii_lowercase();
+            // The sizes of the group, or the state of an instance: "is not part of Auto Scaling group", "is not in
+            // InService or Standby" (ecs_deploy #47).
+            !["size constraint", "is not part of", "is not in "].iter().any(|words| text.contains(words))
+        }
         other => other.outcome_unknown(),
     }
 }
