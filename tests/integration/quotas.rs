@@ -94,6 +94,18 @@ async fn vms_in_reserved_capacity_need_no_quota() {
 }
 
 #[tokio::test]
+async fn vms_on_dedicated_hosts_need_no_quota() {
+    let arm = arm();
+    arm.group_details("more", |details| {
+        let host_group = serde_json::json!({"id": "/subscriptions/s/hostGroups/h"});
+        details.properties.insert("hostGroup".to_owned(), host_group);
+    });
+    let mut setup = Setup::open(arm).await;
+    until_max(&mut setup.client, "web", 4).await;
+    assert_eq!(max_of(&mut setup.client, "more").await, 10, "the hosts have used it already");
+}
+
+#[tokio::test]
 async fn a_quota_that_is_below_what_runs_never_lowers_the_maximum_below_the_target() {
     let arm = arm();
     arm.behavior(|behavior| {

@@ -32,8 +32,9 @@ impl Azure {
     /// What a new VM of a scale set takes; `None` if its size, or the quota of its family, is not known. Of an instance
     /// mix, Azure chooses the size. VMs in reserved capacity take none: "the quota checks are omitted for VM deployment
     /// up to the reserved quantity" (Microsoft, On-demand capacity reservation), and the reservation itself has used it.
+    /// Neither do those on a dedicated host: they "won't count against VM family vCPU quota" (Azure Dedicated Hosts).
     async fn quota_use(&self, group: &GroupName, set: &ScaleSet, quotas: &Quotas) -> Option<(GroupName, QuotaUse)> {
-        if set.has_reservation {
+        if set.has_reservation || set.has_host_group {
             return None;
         }
         let [size] = launch_spec::types(set).try_into().ok()?;

@@ -193,7 +193,9 @@ impl Azure {
         let staying: HashSet<ProviderId> = staying.map(|machine| provider_id(&machine.id)).collect();
         let is_listed = |target: &MachineToDelete| staying.contains(&target.id);
         let named = missing_machine(error).filter(|_| targets.iter().all(is_listed));
-        let is_there = |target: &MachineToDelete| is_listed(target) && named.as_deref() != Some(target.name.as_str());
+        let is_named =
+            |target: &MachineToDelete| named.as_deref().is_some_and(|named| named.eq_ignore_ascii_case(&target.name));
+        let is_there = |target: &MachineToDelete| is_listed(target) && !is_named(target);
         let (there, gone): (Vec<_>, Vec<_>) = targets.into_iter().partition(is_there);
         if gone.is_empty() {
             let message = format!("Azure does not know a VM that its list of VMs shows: {error}");
