@@ -106,10 +106,10 @@ mod tests {
             let render = move || Some(mk_page(rendered.fetch_add(1, Ordering::Relaxed)));
             renderings.page(PageKind::ClassicMetrics, render).await.expect("a page")
         };
+        let began = Instant::now();
         for number in 0..FRESH_MAX as usize {
             assert_eq!(ask().await, mk_page(number), "each of the first gets a rendering of its own");
         }
-        let began = Instant::now();
         let pages = futures_util::future::join_all((0..500).map(|_| ask())).await;
         assert!(pages.len() == 500 && (began.elapsed() > SHARED_FOR || rendered.load(Ordering::Relaxed) == 5));
     }

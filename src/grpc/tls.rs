@@ -195,9 +195,10 @@ impl LiveTls {
                 if self.reload_error.load().as_ref().is_some_and(|known| known.reason == reason) {
                     return;
                 }
-                error!(error = %reason, "TLS files have changed but cannot be used; continuing with the previous ones");
                 self.reload_failures.inc();
-                self.reload_error.store(Some(Arc::new(ReloadError { reason, since: SystemTime::now() })));
+                let failed = ReloadError { reason: reason.clone(), since: SystemTime::now() };
+                self.reload_error.store(Some(Arc::new(failed)));
+                error!(error = %reason, "TLS files have changed but cannot be used; continuing with the previous ones");
             }
         }
     }

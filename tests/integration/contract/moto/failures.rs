@@ -58,16 +58,16 @@ async fn while_aws_is_down_reads_continue_and_writes_are_unavailable_in_time() {
     moto.group("by-tag", "m5.large", (0, 10, 2), &TAGS).await;
     let config = config(&moto, "");
     let server = Server::with_config(&config);
-    let mut client = server.untimed_client(AUTOSCALER_TIMEOUT).await;
-    assert_eq!(client.target("by-tag").await, 2);
+    let (mut reader, mut client) = (server.client().await, server.untimed_client(AUTOSCALER_TIMEOUT).await);
+    assert_eq!(reader.target("by-tag").await, 2);
     moto.stop();
     server.logged("cannot be listed");
     for _ in 0..3 {
-        client.refresh().await.expect("fresh enough");
-        assert_eq!((client.node_groups().await.len(), client.target("by-tag").await), (1, 2));
+        reader.refresh().await.expect("fresh enough");
+        assert_eq!((reader.node_groups().await.len(), reader.target("by-tag").await), (1, 2));
         // The response is the server's, and not the end of the caller's time.
         let (code, message) = refused_in_time(async || client.increase("by-tag", 1).await).await;
         assert_eq!(code, Code::Unavailable, "{message}");
     }
-    assert_eq!(client.target("by-tag").await, 2);
+    assert_eq!(reader.target("by-tag").await, 2);
 }

@@ -128,5 +128,5 @@ async fn asg_launch_not_offered() {
         assert_eq!(tokens(&setup.emulator, name).len(), launches, "{name}");
     }
     let warning = "the cloud does not launch instances in the node group on request";
-    assert_eq!(setup.server().lines_with(warning).len(), 2, "one for each group");
+    eventually("there is a warning for each group", || setup.server().lines_with(warning).len() == 2).await;
 }

@@ -1,8 +1,6 @@
 //! Reads of a scale set, and the capacities that are written to it.
 
-use std::time::Duration;
-
-use headcount::clouds::simulated::{Accounting, CallFault, CallKind, DeleteOutcome, Pick, PlannedFailure, ReadFault};
+use headcount::clouds::simulated::{Accounting, CallKind, DeleteOutcome, Pick, PlannedFailure, ReadFault};
 use headcount::grpc::proto::{ExternalGrpcNode, NodeGroupForNodeRequest};
 use serde_json::json;
 use tonic::Code;
@@ -10,8 +8,8 @@ use tonic::Code;
 use super::{arm, capacities_written, endless, pool};
 use crate::emulators::arm::Arm;
 use crate::emulators::setup::Setup;
-use crate::emulators::{Emulator, HttpResponse};
-use crate::peers::headcount::{AUTOSCALER_TIMEOUT, Client, ConfigFile, Server, refused_in_time};
+use crate::emulators::{Emulator, HoldPoint, HttpResponse};
+use crate::peers::headcount::{AUTOSCALER_TIMEOUT, Client, ConfigFile, Server, eventually, refused_in_time};
 
 #[tokio::test]
 async fn a_set_grows_from_zero_and_loses_the_named_machine_only() {
@@ -94,14 +92,13 @@ async fn vmss_gone() {
 #[tokio::test]
 async fn vmss_etag_conflict() {
     let mut setup = Setup::open(arm([pool("pool", (0, 100, 4))])).await;
-    let slow = CallFault::Slow(Duration::from_secs(1));
-    setup.emulator.simulated().faults(|faults| faults.script(Some(CallKind::SetCapacity), None, 1, slow));
+    setup.emulator.hold("PATCH", "virtualMachineScaleSets/pool", HoldPoint::BeforeEffect);
     let (mut client, emulator) = (setup.client.clone(), &setup.emulator);
     let somebody_else = async {
-        while emulator.requests_with("PATCH", "virtualMachineScaleSets/pool").is_empty() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        let is_sent = || !emulator.requests_with("PATCH", "virtualMachineScaleSets/pool").is_empty();
+        eventually("it is sent", is_sent).await;
         emulator.simulated().set_desired_externally("pool", 9).expect("it exists");
+        emulator.release();
     };
     let (outcome, ()) = tokio::join!(client.increase("pool", 2), somebody_else);
     outcome.expect("read again and recomputed");

@@ -186,7 +186,9 @@ impl Server {
 
     fn try_ask(address: SocketAddr, path: &str, host: &str, headers: &str) -> std::io::Result<String> {
         let mut stream = TcpStream::connect(address)?;
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{headers}\r\n")?;
+        // In one piece: the server gives a head two seconds.
+        let head = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{headers}\r\n");
+        stream.write_all(head.as_bytes())?;
         let mut response = String::new();
         stream.read_to_string(&mut response)?;
         Ok(response)
