@@ -226,7 +226,7 @@ async fn bind(listen: &Listen, socket_mode: u32) -> Result<Listener, CommandErro
     Listener::bind(listen, socket_mode).await.map_err(failed)
 }
 
-/// `[::]` takes connections over IPv4, too. A kernel without IPv6 does not have it: that listens on 0.0.0.0.
+/// `[::]` takes connections over IPv4, too. Where the kernel has no IPv6, the port listens on 0.0.0.0 instead.
 async fn bind_admin(address: SocketAddr) -> Result<TcpListener, CommandError> {
     let bound = match TcpListener::bind(address).await {
         Err(error) if address.ip() == Ipv6Addr::UNSPECIFIED && has_no_ipv6(&error) => {

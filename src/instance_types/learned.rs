@@ -112,11 +112,13 @@ impl Learned {
         for (key, seen) in now.entries {
             self.add(key, seen, LearnedMinimum::renew);
         }
-        let settled: BTreeSet<Key> =
-            node_reports.iter().filter(|report| is_settled(report)).map(NodeReport::key).collect();
-        for key in settled {
-            let of_key = node_reports.iter().filter(|report| report.key() == key);
-            let devices = of_key.flat_map(|report| report.devices.iter().cloned()).collect();
+        let mut devices: BTreeMap<Key, (BTreeSet<String>, bool)> = BTreeMap::new();
+        for report in node_reports {
+            let (known, has_settled) = devices.entry(report.key()).or_default();
+            known.extend(report.devices.iter().cloned());
+            *has_settled |= is_settled(report);
+        }
+        for (key, (devices, _)) in devices.into_iter().filter(|(_, (_, has_settled))| *has_settled) {
             if let Some(known) = self.entries.get_mut(&key) {
                 known.keep_devices(&devices);
             }

@@ -3,7 +3,7 @@
 use super::super::event::{Effect, Event, ReadResult, Scope};
 use super::super::{Mutation, PlaceholderNames, Request, RequestKey};
 use super::*;
-use crate::cloud::{CloudError, Deletion};
+use crate::cloud::{CloudError, Deletion, GrowsBy};
 
 /// A machine, and the time.
 struct Machine {
@@ -141,4 +141,28 @@ fn a_scale_set_whose_deletions_have_failed_unnoticed_is_not_raised_to_less_than_
     machine.step(Event::Read(machine.read(Ok(ended))));
     let gone = of_scale_set("3", Provisioning::Succeeded, reading(48, Some(running(0..48))));
     assert_eq!(written(&machine.step(Event::Read(machine.read(Ok(gone))))), Some(53), "they are gone");
+}
+
+#[test]
+fn a_group_that_no_longer_launches_is_served_as_full_while_a_launch_has_no_outcome() {
+    let grows_by = |grows_by| {
+        let reading = reading(3, Some(counted(0..3)));
+        GroupReading { consistency: Consistency { grows_by, ..reading.consistency }, ..reading }
+    };
+    let mut machine = Machine::new(grows_by(GrowsBy::Launch));
+    machine.request(Mutation::Increase(2));
+    let effects = machine.step(Event::Read(machine.read(Ok(grows_by(GrowsBy::Launch)))));
+    let launched = effects.iter().find_map(|effect| match effect {
+        Effect::Launch { operation, .. } => Some(*operation),
+        _ => None,
+    });
+    let lost = CloudError::unreachable("launch", "g", "no response");
+    machine.step(Event::Launched(launched.expect("a launch"), Err(lost)));
+    machine.pass(1);
+    machine.read_beside(&grows_by(GrowsBy::Capacity));
+    assert_eq!(machine.group.growth(None), Permit::Granted, "it may have one in a moment");
+    machine.pass(61);
+    machine.step(Event::Woke);
+    let Permit::Withheld(reason) = machine.group.growth(None) else { panic!("every scale-up is refused") };
+    assert!(reason.contains("a launch has no outcome yet"), "{reason}");
 }

@@ -117,7 +117,7 @@ pub(super) fn ephemeral_bytes(launch: &[Volume], image: Option<&ImageDetails>, b
     let root = image.and_then(|image| image.root.as_deref());
     let device = match root {
         _ if is_bottlerocket && has(BOTTLEROCKET_DATA) => BOTTLEROCKET_DATA,
-        // The image has a data volume that is not known. Its root volume is none for pods.
+        // The size of the image's own data volume is not known, and its root volume holds only the system.
         None if is_bottlerocket => return None,
         Some(root) => root,
         // Any other volume of the launch may be one that the node mounts elsewhere.
