@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::{CapacityWrite, GroupState};
 use crate::cloud::{Counts, GrowsBy, Instance, OwnLaunches, ProviderId, Reads};
 use crate::group::Time;
-use crate::group::limits::{LATE, UNDO_WINDOW};
+use crate::group::limits::{LATE, SETTLE, UNDO_WINDOW};
 use crate::group::observation::{Observation, count};
 use crate::group::operation::Operation;
 
@@ -27,9 +27,9 @@ pub(super) struct RecentWrites {
     /// own.
     #[serde(default, skip_serializing_if = "is_zero")]
     unshown: u32,
-    /// When a write that set this capacity was sent, and by when it had taken effect: when it was answered, or else read.
-    /// Both by the cloud's clock. `None` if none did.
-    written: Option<(SystemTime, SystemTime)>,
+    /// When a write that set this capacity was sent, if one did, and by when the group had this capacity: when that write
+    /// was answered, or else when the capacity was read. Both by the cloud's clock.
+    written: (Option<SystemTime>, SystemTime),
     /// Instances whose deletion was sent since and not refused. Each lowers the capacity by one, and by two if it was
     /// already going: AWS lowers it for each call (autoscaler #2930).
     named: u32,
@@ -93,6 +93,11 @@ impl RecentWrites {
         self.seen.saturating_sub(self.named).saturating_sub(self.unshown)
     }
 
+    /// By when a write had set this capacity, if one did.
+    fn wrote_by(&self) -> Option<SystemTime> {
+        self.written.0.map(|_| self.written.1)
+    }
+
     /// The capacity that they lead to. Launches that no read had shown by then are left out: the write may have come just
     /// after one of them raised the capacity, and undone that.
     fn result(&self) -> u32 {
@@ -128,13 +133,13 @@ impl GroupState {
         let CapacityWrite { from, to, reason, sent, answered, .. } = *write;
         let unshown = self.in_flight.unshown();
         let (from, to) = (from.saturating_add(unshown), to.saturating_add(unshown));
-        let (recent, has_room) = (self.recent_writes(at), !self.has_surplus());
+        let (recent, has_room) = (self.standing_writes(at), !self.has_surplus());
         let ceiling = recent.map_or(from, |recent| recent.ceiling().max(from));
         let grown = if reason == WriteReason::Requested { to.saturating_sub(from) } else { 0 };
         RecentWrites {
             set: to,
             unshown,
-            written: Some((sent, answered)),
+            written: (Some(sent), answered),
             named: 0,
             seen: ceiling.saturating_add(grown).max(to),
             had_room: recent.is_none_or(|recent| recent.had_room) && (has_room || reason == WriteReason::Undo),
@@ -168,7 +173,7 @@ impl GroupState {
         let before = RecentWrites {
             set: capacity,
             unshown: self.in_flight.unshown(),
-            written: None,
+            written: (None, self.observation.at),
             named: 0,
             seen: capacity,
             had_room: true,
@@ -182,7 +187,7 @@ impl GroupState {
             is_watched: true,
             ..recent
         };
-        self.recent_writes = Some(with_deletion(self.recent_writes(now).unwrap_or(before)));
+        self.recent_writes = Some(with_deletion(self.standing_writes(now).unwrap_or(before)));
         if let Some(lost) = &mut self.lost_write {
             lost.then = with_deletion(lost.then);
         }
@@ -211,7 +216,7 @@ impl GroupState {
         let Some(lost) = &mut self.lost_write else { return };
         if !lost.is_shown && with_launches.contains(&lost.then.set) {
             lost.is_shown = true;
-            lost.then.written = lost.then.written.map(|(sent, _)| (sent, observation.at));
+            lost.then.written.1 = observation.at;
             self.recent_writes = Some(RecentWrites { at: begun.max(lost.then.at), is_watched: true, ..lost.then });
         }
         if begun > lost.until {
@@ -224,7 +229,7 @@ impl GroupState {
     pub(super) fn note_late_deletions(&mut self, observation: &Observation) {
         let lost = self.lost_write.as_mut().map(|lost| &mut lost.then);
         for writes in self.recent_writes.as_mut().into_iter().chain(lost) {
-            let Some((written, _)) = writes.written else { continue };
+            let Some(written) = writes.written.0 else { continue };
             let taken_effect = self.in_flight.taken_effect(observation).into_iter();
             let late = taken_effect.filter(|(sent, _)| *sent < written).map(|(_, lowered)| lowered).sum::<u32>();
             if late > 0 {
@@ -279,7 +284,7 @@ impl GroupState {
     /// The capacity that our last capacity write leads to, while a read may be older than that. AWS's reads lag by
     /// seconds, and SetDesiredCapacity takes any number: one computed on an older read would undo what we wrote.
     pub(crate) fn own_capacity(&self) -> u32 {
-        let is_lagging = |recent: &RecentWrites| recent.written.is_some_and(|(_, by)| !self.in_flight.shows(by));
+        let is_lagging = |recent: &RecentWrites| recent.wrote_by().is_some_and(|by| !self.in_flight.shows(by));
         let written = self.recent_writes(self.observation.begun).filter(is_lagging);
         written.map_or(0, |recent| recent.result())
     }
@@ -336,11 +341,20 @@ impl GroupState {
         };
         let operations = in_flight.operations().iter().filter(is_undated).map(|one| one.sent);
         let written = self.recent_writes(observation.begun).filter(|_| capacity < self.own_capacity());
-        operations.chain(written.and_then(|recent| recent.written).map(|(_, by)| by)).max()
+        operations.chain(written.and_then(|recent| recent.wrote_by())).max()
     }
 
     fn recent_writes(&self, now: Time) -> Option<RecentWrites> {
         self.recent_writes.filter(|recent| now.since(recent.at) <= UNDO_WINDOW)
+    }
+
+    /// The same, unless another client has set the capacity since: a read that can no longer lag behind what they set
+    /// shows a number that they do not explain. The next write begins anew from that number.
+    fn standing_writes(&self, now: Time) -> Option<RecentWrites> {
+        let desired = self.observation.reading.desired.saturating_add(self.in_flight.unshown());
+        let is_younger = |recent: &RecentWrites| self.observation.at > recent.written.1 + SETTLE;
+        let explains = |recent: &RecentWrites| recent.explain(desired, self.in_flight.named());
+        self.recent_writes(now).filter(|recent| !is_younger(recent) || explains(recent))
     }
 
     /// Whether the cloud refuses a capacity write if the group has changed since it was read.

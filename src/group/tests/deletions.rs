@@ -57,19 +57,21 @@ fn instances_that_the_cloud_reports_as_leaving_are_leaving() {
 }
 
 #[test]
-fn a_deletion_that_succeeded_stays_until_a_list_of_instances_is_read() {
-    let mut group = Group::new(10, running(0..10));
-    let delete = group.delete(0..1);
-    group.state.succeed(delete, group.now);
-    group.now = group.now + Duration::from_secs(120);
-    group.see_capacity(9);
-    assert_eq!(
-        (group.target(), group.reported(InstanceState::Deleting)),
-        (9, 1),
-        "the list is older than the deletion"
-    );
-    group.see(9, running(1..10));
-    assert_eq!((group.target(), group.reported(InstanceState::Deleting)), (9, 0));
+fn a_deletion_stays_until_a_list_of_instances_is_read() {
+    for is_polled in [true, false] {
+        let mut group = Group::new(10, running(0..10));
+        let delete = group.delete(0..1);
+        match is_polled {
+            true => group.state.succeed(delete, group.now),
+            false => group.state.stop_polling(delete, group.now),
+        }
+        group.now = group.now + Duration::from_secs(120);
+        group.see_capacity(9);
+        let shown = (group.target(), group.reported(InstanceState::Deleting));
+        assert_eq!(shown, (9, 1), "the list is older than the deletion (polled: {is_polled})");
+        group.see(9, running(1..10));
+        assert_eq!((group.target(), group.reported(InstanceState::Deleting)), (9, 0));
+    }
 }
 
 #[test]

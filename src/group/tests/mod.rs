@@ -146,6 +146,12 @@ impl Group {
         self.state.observe(observation, &name);
     }
 
+    /// A read this long after the first one, by the cloud's clock, too.
+    fn see_at(&mut self, seconds: u64, desired: u32, instances: Vec<Instance>) {
+        self.now = Time::default() + Duration::from_secs(1 + seconds);
+        self.state.observe(observation(desired, instances, self.now, seconds), &name);
+    }
+
     /// A read of the capacity alone.
     fn see_capacity(&mut self, desired: u32) {
         self.now = self.now + Duration::from_secs(1);

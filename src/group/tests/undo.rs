@@ -170,6 +170,16 @@ fn a_read_that_lags_behind_a_later_scale_up_raises_nothing_back() {
 }
 
 #[test]
+fn a_read_that_lags_behind_a_scale_up_and_a_deletion_after_it_raises_nothing_back() {
+    let mut group = Group::new(6, live(0..6));
+    group.write(6, 11, None);
+    group.see(11, live(0..11));
+    group.terminate(0..4);
+    group.see(6, live(0..7));
+    assert_eq!(group.undone(), None, "it would undo the scale-up");
+}
+
+#[test]
 fn what_the_cloud_launched_for_reasons_of_its_own_is_left_to_it() {
     let mut group = Group::new(8, live(0..8));
     group.write(8, 6, None);
@@ -320,6 +330,38 @@ fn a_deletion_keeps_the_capacity_that_too_many_live_for() {
         plan::not_lowering(&group.state, &ids(0..2)).is_empty(),
         "the cloud launched them, and removes them itself"
     );
+}
+
+/// Our writes follow each other for longer than a read can lag, and another client sets the capacity between two of them.
+#[test]
+fn a_deletion_counts_from_what_another_client_set_since_our_earlier_writes() {
+    let lower_twice = |group: &mut Group| {
+        group.see_at(20, 30, live(1..31));
+        group.terminate(1..2);
+        group.see_at(40, 24, live(7..31));
+        // It was going already.
+        group.terminate(7..8);
+        group.see_at(41, 22, all(&[going(7..8), live(8..31)]));
+        group.undone()
+    };
+    let mut group = Group::new(25, live(1..26));
+    group.write(25, 30, None);
+    assert_eq!(lower_twice(&mut group), Some(23), "after a scale-up");
+    let mut group = Group::new(31, live(0..31));
+    group.terminate(0..1);
+    assert_eq!(lower_twice(&mut group), Some(23), "after a deletion");
+}
+
+#[test]
+fn what_another_client_lowered_between_our_writes_is_not_raised_back() {
+    let mut group = Group::new(25, live(0..25));
+    group.write(25, 30, None);
+    group.see_at(20, 30, live(0..30));
+    group.terminate(0..1);
+    group.see_at(40, 24, live(6..30));
+    group.write(24, 25, None);
+    group.see_at(41, 25, live(6..33));
+    assert_eq!(group.undone(), None, "no read since has shown more than 25");
 }
 
 /// Each deletion can lower the capacity twice, but only while it is in flight.
