@@ -157,6 +157,10 @@ impl Group {
             },
             Resend::Sent => match job.take_answer() {
                 Answer::Deletion(_, Err(error)) => self.not_resent(error.into()),
+                Answer::Deletion(_, Ok(deletion)) => match deletion.refused.into_iter().next() {
+                    Some((_, error)) if deletion.accepted.is_empty() => self.not_resent(error.into()),
+                    _ => self.resent(),
+                },
                 _ => self.resent(),
             },
         }

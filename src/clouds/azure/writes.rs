@@ -13,9 +13,6 @@ use crate::cloud::{
     Acceptance, CloudError, Deletion, GroupName, GroupReading, InstanceState, OperationHandle, ProviderId,
 };
 
-/// The most attempts of one deletion to leave out a VM that is gone but still listed.
-const MISSING_MAX: usize = 3;
-
 /// A VM to delete: the ID that the caller uses, and the name that Azure uses.
 #[derive(Clone, Debug)]
 struct MachineToDelete {
@@ -58,27 +55,18 @@ impl Azure {
         self.api.set_capacity(group, etag, to).await
     }
 
-    /// Deletes the named VMs.
+    /// Deletes the named VMs with one call. If that fails because some of them are gone, the others are refused with a
+    /// conflict: whether there is still time to send them again, only the caller knows (law 9).
     pub(super) async fn delete(&self, basis: &GroupReading, ids: &[ProviderId]) -> Result<Deletion, CloudError> {
         let group = &basis.name;
         let mut deletion = Deletion::default();
         let machines = self.known_machines(group).await?;
-        let mut targets = self.targets(basis, &machines, ids, &mut deletion);
-        let mut outcome = self.post(group, &targets).await;
-        // One VM that is gone fails the call for all.
-        for _ in 0..MISSING_MAX {
-            let Err(error) = &outcome else { break };
-            if !names_missing_machines(error) {
-                break;
-            }
-            targets = self.still_there(group, targets, error, &mut deletion).await?;
-            outcome = self.post(group, &targets).await;
-        }
-        match outcome {
-            // More of them are gone. The next attempt leaves out those that are known by now.
-            Err(error) if names_missing_machines(&error) && !deletion.already_gone.is_empty() => {
+        let targets = self.targets(basis, &machines, ids, &mut deletion);
+        match self.post(group, &targets).await {
+            Err(error) if names_missing_machines(&error) => {
+                let rest = self.still_there(group, targets, &error, &mut deletion).await?;
                 let busy = CloudError::conflict(DELETE_INSTANCES, group.as_str(), error.to_string());
-                deletion.refused.extend(targets.into_iter().map(|target| (target.id, busy.clone())));
+                deletion.refused.extend(rest.into_iter().map(|target| (target.id, busy.clone())));
             }
             outcome => {
                 deletion.handle = outcome?;
@@ -140,7 +128,8 @@ impl Azure {
         }
     }
 
-    /// Sends the deletion, with force if that is configured and allowed.
+    /// Sends the deletion, with force if that is configured and allowed. A conflict if it turns out not to be allowed:
+    /// the next attempt is sent without.
     async fn post(
         &self,
         group: &GroupName,
@@ -156,7 +145,7 @@ impl Azure {
             Err(error) if force && forbids_force(&error) => {
                 tracing::info!(%group, %error, "Azure does not allow force deletion here; VMs are shut down first");
                 self.cache.note_force_refused(group);
-                self.api.delete_machines(group.as_str(), &names, false).await
+                Err(CloudError::conflict(DELETE_INSTANCES, group.as_str(), error.to_string()))
             }
             outcome => outcome,
         }
