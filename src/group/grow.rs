@@ -16,9 +16,13 @@ use super::state::WriteReason;
 use crate::cloud::{CloudError, Missing, Permit, Shortfall, ZoneName};
 
 /// Why no capacity is written that instances may exceed.
+fn reason_of_revival() -> String {
+    "nodes whose deletion may have failed are more than the new capacity has room for".to_owned()
+}
+
+/// The error for that.
 pub(super) fn may_exceed() -> WriteError {
-    let reason = "nodes whose deletion may have failed are more than the new capacity has room for";
-    WriteError::Contended(reason.to_owned())
+    WriteError::Contended(reason_of_revival())
 }
 
 /// Scale-ups that are carried out with one write.
@@ -226,6 +230,9 @@ impl Group {
     /// Why the observation allows no scale-up.
     pub(super) fn why_not_raised(&self) -> String {
         let census = self.state.census();
+        if plan::has_revived(&self.state, census.capacity.saturating_add(1)) {
+            return reason_of_revival();
+        }
         if census.live <= census.capacity {
             return "its capacity reads lower than our last write set it: another client may have lowered it"
                 .to_owned();

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::observation::count;
-use super::operation::Operation;
+use super::operation::{Operation, Phase};
 use super::placeholder::Placeholder;
 use super::refusal::Refusal;
 use super::request::{NamedNode, NodeKind};
@@ -310,8 +310,11 @@ pub(crate) fn increase(state: &GroupState, delta: u32, zone: Option<&ZoneName>, 
     if target.saturating_add(delta) > max {
         return Err(Refusal::AboveMax { delta, target, max });
     }
+    // Instances being deleted leave the capacity.
+    let census = state.census();
+    let leaving = census.capacity.saturating_sub(census.remaining);
     let unfilled = state.unfilled();
-    let capacity = base_of_growth(state).saturating_add(claimed).saturating_add(delta);
+    let capacity = base_of_growth(state).saturating_sub(leaving).saturating_add(claimed).saturating_add(delta);
     let makes_only_delta = state.is_nominal() && reading.provisioning == Provisioning::Succeeded;
     if unfilled > 0 && capacity > max && !makes_only_delta {
         return Err(Refusal::Unfilled { delta, unfilled, max });
@@ -323,7 +326,8 @@ pub(crate) fn increase(state: &GroupState, delta: u32, zone: Option<&ZoneName>, 
 pub(crate) fn blocks_growth(state: &GroupState) -> bool {
     let census = state.census();
     let to = base_of_growth(state).saturating_add(1);
-    state.surplus().is_some_and(|surplus| !surplus.permits_growth(census.capacity, to, census.live))
+    let permits = |surplus: Surplus| surplus.permits_growth(census.capacity, to, census.live);
+    state.surplus().is_some_and(|surplus| !permits(surplus)) || has_revived(state, to)
 }
 
 /// What a scale-up adds to: the capacity, or all live instances where they are there to stay although the capacity is
@@ -337,8 +341,10 @@ fn base_of_growth(state: &GroupState) -> u32 {
 /// The same, without what we wrote and a read does not show.
 fn base_as_read(state: &GroupState) -> u32 {
     let census = state.census();
+    // VMs that Azure lists without an ID live, and no instance stands for them.
+    let live = census.live.saturating_add(state.observation().reading.without_id);
     match state.surplus() {
-        Some(Surplus::Lasting) => census.capacity.max(census.live),
+        Some(Surplus::Lasting) => census.capacity.max(live),
         _ => census.capacity,
     }
 }
@@ -356,21 +362,36 @@ pub(crate) fn raised_capacity(state: &GroupState, delta: u32) -> Option<u32> {
     (is_permitted && to > reading.desired && to > base).then_some(to)
 }
 
-/// Whether a scale set with this capacity may have more VMs than that: nothing runs in it any more, so that deletions
-/// whose outcome is not known yet may have failed. The capacity stays as low as when they were accepted (autoscaler
-/// #7432). A list that was read with the capacity shows which VMs they have left.
+/// Whether a scale set with this capacity may have more VMs than that: deletions whose outcome is not known yet may have
+/// failed, and the capacity stays as low as when they were accepted (autoscaler #7432). A list that was read with the
+/// capacity shows which VMs they have left.
+///
+/// While something runs in the scale set, a single operation of ours that has not ended has not failed. Of several, one
+/// may have.
 pub(crate) fn may_have_revived(state: &GroupState, capacity: u32) -> bool {
+    let observation = state.observation();
+    let is_open = |one: &&Operation| !matches!(one.phase, Phase::Succeeded(_));
+    let is_one = state.in_flight().operations().iter().filter(is_open).count() <= 1;
+    let is_underway = observation.reading.provisioning == Provisioning::Running && is_one;
+    !is_underway && lists_more_than(state, capacity, observation.detailed < observation.begun)
+}
+
+/// Whether a scale set with this capacity may have more VMs than that, and a list shows that they live.
+pub(crate) fn has_revived(state: &GroupState, capacity: u32) -> bool {
+    may_have_revived(state, capacity) && lists_more_than(state, capacity, false)
+}
+
+/// Whether more VMs may live than this. Those that an old list shows as being deleted may live by now.
+fn lists_more_than(state: &GroupState, capacity: u32, is_old: bool) -> bool {
     let observation = state.observation();
     let reading = &observation.reading;
     let can_revive = reading.consistency.deletions == Deletions::CanFail && !state.is_nominal();
-    let is_old = observation.detailed < observation.begun;
-    let is_listed = |one: &&Instance| {
-        let may_live = is_old || one.state != InstanceState::Deleting;
-        may_live && one.counts != Counts::No && !state.in_flight().is_deleted(&one.id)
+    let may_live = |one: &&Instance| {
+        let is_going = !is_old && one.state == InstanceState::Deleting;
+        !is_going && one.counts != Counts::No && !state.in_flight().is_deleted(&one.id)
     };
-    can_revive
-        && reading.provisioning != Provisioning::Running
-        && count(observation.instances.iter().filter(is_listed).count()) > capacity
+    let listed = count(observation.instances.iter().filter(may_live).count());
+    can_revive && listed.saturating_add(reading.without_id) > capacity
 }
 
 /// The capacity that a capacity which our own writes left too low is raised back to (law 11), if it is. Otherwise, the

@@ -1,5 +1,6 @@
 //! Capacity of a scale set that no instance fills.
 
+use super::super::refusal::Refusal;
 use super::*;
 
 impl Group {
@@ -29,6 +30,18 @@ fn unfilled_capacity_takes_room_below_the_maximum_while_a_nominal_set_is_not_qui
     assert_eq!((group.state.unfilled(), group.state.taken_by_unfilled()), (4, 0));
     group.see_set(false, 0, (13, 9));
     assert_eq!((group.state.unfilled(), group.state.taken_by_unfilled()), (4, 4), "growth above it is refused now");
+}
+
+#[test]
+fn machines_being_deleted_make_room_beside_unfilled_capacity() {
+    let mut group = Group::set(99);
+    group.see_set(true, 0, (100, 99));
+    assert_eq!(group.state.unfilled(), 1);
+    group.delete(0..3);
+    assert_eq!(group.target(), 96);
+    assert_eq!(plan::increase(&group.state, 3, None, 0), Ok(()), "as the maximum that is served says");
+    let refused = plan::increase(&group.state, 4, None, 0);
+    assert!(matches!(refused, Err(Refusal::Unfilled { unfilled: 1, .. })), "{refused:?}");
 }
 
 #[test]
