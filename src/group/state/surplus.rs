@@ -57,12 +57,13 @@ impl GroupState {
             && live.any(|one| deleted.contains(&one.id))
     }
 
-    /// Whether the capacity fell from `before` by more than our writes and the instances that left account for. Called
-    /// with `in_flight` as it is after the observation.
+    /// Whether the capacity fell from `before` by more than our writes and the instances that left account for: those that
+    /// it counted. Called with `in_flight` as it is after the observation.
     pub(crate) fn is_capacity_lost(&self, before: u32, observation: &Observation) -> bool {
         let fell = before.saturating_sub(self.in_flight.capacity(&observation.reading));
         let listed: BTreeSet<&ProviderId> = observation.instances.iter().map(|instance| &instance.id).collect();
-        let explained = |instance: &&Instance| !listed.contains(&instance.id) || self.in_flight.deletes(&instance.id);
+        let has_left = |one: &Instance| !listed.contains(&one.id) || self.in_flight.deletes(&one.id);
+        let explained = |one: &&Instance| one.counts != Counts::No && has_left(one);
         let explained = count(self.observation.instances.iter().filter(explained).count());
         fell > explained && !self.has_lowered(observation, self.in_flight.unshown())
     }

@@ -253,3 +253,16 @@ fn no_scale_up_is_written_below_the_live_instances_after_the_capacity_fell() {
     group.see(0, running(0..2));
     assert_eq!(plan::raised_capacity(&group.state, 2), Some(2), "once there is room for what lives");
 }
+
+#[test]
+fn instances_that_the_capacity_no_longer_counted_explain_no_lower_one() {
+    let protected = |numbers: std::ops::Range<u32>| -> Vec<Instance> {
+        numbers
+            .map(|number| Instance { is_protected: true, ..instance(number, InstanceState::Running, Counts::Yes) })
+            .collect()
+    };
+    let mut group = Group::new(10, all(&[protected(0..10), deleting(10..13, Counts::No)]));
+    // Their lifecycle hooks end, and another client lowers the capacity, which deletes no protected instance.
+    group.see(8, protected(0..10));
+    assert_eq!((group.target(), plan::raised_capacity(&group.state, 1)), (10, Some(11)), "ten stay");
+}
