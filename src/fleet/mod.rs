@@ -219,7 +219,8 @@ impl Fleet {
         outcome
     }
 
-    /// Sets the nodes of a scale-up aside, so that another one that arrives meanwhile does not count on them.
+    /// Sets the nodes of a scale-up aside, so that another one that arrives meanwhile does not count on them. Where the
+    /// group refuses it whatever the quotas are, it says so itself.
     fn reserve(
         &self,
         group: &Arc<str>,
@@ -227,6 +228,9 @@ impl Fleet {
         mutation: &Mutation,
     ) -> Result<Option<Reservation>, FleetError> {
         let Mutation::Increase(delta) = *mutation else { return Ok(None) };
+        if self.read_only || view.status.target.saturating_add(delta) > view.max {
+            return Ok(None);
+        }
         let reserved = self.quotas.reserve(view, delta, &self.snapshot(), &self.policies);
         let over = |headroom| FleetError::OverQuota { group: Arc::clone(group), delta, headroom };
         reserved.map(Some).map_err(over)

@@ -1,4 +1,4 @@
-//! Quotas that a standby has read long ago.
+//! When the quotas of an account limit a node group, and when they are read again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use headcount::cloud::*;
 use headcount::clouds::simulated::{GroupPlan, Simulated};
-use headcount::fleet::{Cadence, Fleet, Policies, Settings};
+use headcount::fleet::{Cadence, Deadline, Fleet, FleetError, Mutation, Policies, Settings};
 use headcount::instance_types::Catalog;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -74,38 +74,81 @@ impl WritableCloud for Limited {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_standby_that_serves_again_is_not_limited_by_quotas_that_it_read_before() {
-    let cloud = Simulated::with_groups(1, [GroupPlan::aws("g").sized(0, 9, 1)]);
-    let limited = Arc::new(Limited { cloud, used: AtomicU64::new(10) });
-    let fleet = Fleet::start(Settings {
-        sources: vec![("sim".into(), Arc::clone(&limited) as SharedCloud)],
-        cadence: Cadence::new(Duration::from_secs(5), None),
-        catalog: Arc::new(Catalog::new(Vec::new())),
-        policies: Arc::new(Policies::default()),
-        read_only: false,
-    });
-    let call = async || fleet.note_call(Instant::now() + Duration::from_secs(5)).await;
-    let offered = || {
-        let snapshot = Arc::clone(&fleet.snapshot());
-        let headrooms = fleet.headrooms(&snapshot);
+/// A fleet with one group of 1 to 9 nodes, in a source that the Cluster Autoscaler calls.
+struct Setup {
+    limited: Arc<Limited>,
+    fleet: Fleet,
+}
+
+impl Setup {
+    async fn with_used(used: u64) -> Self {
+        let cloud = Simulated::with_groups(1, [GroupPlan::aws("g").sized(0, 9, 1)]);
+        let limited = Arc::new(Limited { cloud, used: AtomicU64::new(used) });
+        let fleet = Fleet::start(Settings {
+            sources: vec![("sim".into(), Arc::clone(&limited) as SharedCloud)],
+            cadence: Cadence::new(Duration::from_secs(5), None),
+            catalog: Arc::new(Catalog::new(Vec::new())),
+            policies: Arc::new(Policies::default()),
+            read_only: false,
+        });
+        fleet.wait_ready(Instant::now() + Duration::from_secs(90)).await.expect("ready in time");
+        let setup = Self { limited, fleet };
+        setup.call().await;
+        setup
+    }
+
+    async fn call(&self) {
+        self.fleet.note_call(Instant::now() + Duration::from_secs(5)).await;
+    }
+
+    fn offered(&self) -> Option<u32> {
+        let snapshot = Arc::clone(&self.fleet.snapshot());
+        let headrooms = self.fleet.headrooms(&snapshot);
         snapshot.group("g").map(|(_, view)| headrooms.max(view))
-    };
-    let until_offered = async |nodes: u32| {
+    }
+
+    /// Waits until so many nodes are offered, for this long at most.
+    async fn until_offered(&self, nodes: u32, within: Duration) {
         let wait = async {
-            while offered() != Some(nodes) {
+            while self.offered() != Some(nodes) {
                 sleep(Duration::from_millis(100)).await;
             }
         };
-        timeout(Duration::from_secs(60), wait).await.unwrap_or_else(|_| panic!("never {nodes}: {:?}", offered()));
-    };
-    fleet.wait_ready(Instant::now() + Duration::from_secs(90)).await.expect("ready in time");
-    call().await;
-    until_offered(1).await;
+        timeout(within, wait).await.unwrap_or_else(|_| panic!("never {nodes}: {:?}", self.offered()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_that_serves_again_is_not_limited_by_quotas_that_it_read_before() {
+    let setup = Setup::with_used(10).await;
+    setup.until_offered(1, Duration::from_secs(60)).await;
     // Another replica serves the leader for hours, and the quota is used less.
     sleep(Duration::from_secs(2 * 60 * 60)).await;
-    assert_eq!(offered(), Some(9), "the group's own maximum, as no quota is known");
-    limited.used.store(5, Ordering::Relaxed);
-    call().await;
-    until_offered(6).await;
+    assert_eq!(setup.offered(), Some(9), "the group's own maximum, as no quota is known");
+    setup.limited.used.store(5, Ordering::Relaxed);
+    setup.call().await;
+    setup.until_offered(6, Duration::from_secs(60)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quota_that_limits_a_group_is_read_again_every_minute() {
+    let setup = Setup::with_used(10).await;
+    setup.until_offered(1, Duration::from_secs(60)).await;
+    // The subscription's other VMs are deleted.
+    setup.limited.used.store(5, Ordering::Relaxed);
+    setup.until_offered(6, Duration::from_secs(75)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_group_that_refuses_a_scale_up_says_so_and_not_that_a_quota_is_used_up() {
+    let setup = Setup::with_used(10).await;
+    setup.until_offered(1, Duration::from_secs(60)).await;
+    let increase = async |delta| {
+        let deadline = Deadline::within(Duration::from_secs(5));
+        setup.fleet.mutate("g", Mutation::Increase(delta), deadline).await.expect_err("refused")
+    };
+    let above = increase(20).await;
+    assert!(matches!(above, FleetError::Refused { .. }), "above the maximum: {above}");
+    let within = increase(3).await;
+    assert!(matches!(within, FleetError::OverQuota { .. }), "{within}");
 }
