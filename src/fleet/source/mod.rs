@@ -111,11 +111,9 @@ impl Source {
         good.is_none_or(|good| good.elapsed() > self.rhythm.interval() || is_before(good))
     }
 
-    /// How old it may be before `Refresh` fails. A source that cannot be read is not at rest.
+    /// How old it may be before `Refresh` fails. One failed listing of an idle source is no reason.
     pub(super) fn stale_after(&self) -> Duration {
-        let is_failing = self.watched.borrow().problem.is_some();
-        let interval = if is_failing { self.rhythm.cadence.busy() } else { self.rhythm.interval() };
-        STALE_AFTER.max(interval * 3)
+        STALE_AFTER.max(self.rhythm.interval() * 3)
     }
 
     /// Whether it is paused until after this moment.
