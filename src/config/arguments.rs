@@ -83,6 +83,12 @@ impl Arguments {
     /// Returns a configuration with one source, named after its provider.
     fn in_tree(&self, provider: Provider, environment: Environment<'_>) -> Result<Config, ConfigError> {
         let mut context = SourceContext { environment, warnings: Vec::new() };
+        if self.node_group_auto_discovery.len() > 1 {
+            context.warnings.push(format!(
+                "{AUTO_DISCOVERY} is given several times: Headcount serves groups that match any of these, and the in-tree \
+                 provider those that match all; join the conditions with commas in one flag if all are to hold"
+            ));
+        }
         let (name, cloud) = match provider {
             Provider::Aws => ("aws", self.aws(&mut context)?),
             Provider::Azure => ("azure", self.azure(&mut context)?),

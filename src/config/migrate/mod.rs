@@ -2,6 +2,7 @@
 //! flags of a Cluster Autoscaler that calls Headcount. Pure: what is read comes in, and the whole result goes out as
 //! one text.
 
+mod discovery;
 mod flags;
 mod notes;
 
@@ -18,6 +19,9 @@ use crate::kubernetes::{AutoscalerContainer, Flag, parse_flags};
 const AWS_POLICY: &str = include_str!("../../../deploy/aws-iam-policy.json");
 /// The permissions that Headcount needs on Azure.
 const AZURE_ROLE: &str = include_str!("../../../deploy/azure-role.json");
+
+/// The flag of the specs by which an in-tree provider finds node groups.
+const DISCOVERY: &str = "node-group-auto-discovery";
 
 /// Where Headcount listens, and the Cluster Autoscaler calls it. Their containers share the folder.
 const SOCKET: &str = "unix:///run/headcount/grpc.sock";
@@ -129,11 +133,12 @@ fn config(provider: Provider, given: &[Flag], before: &InTree) -> String {
             }
         }
     }
-    for (key, flag) in [("nodeGroups", "nodes"), ("autoDiscovery", "node-group-auto-discovery")] {
-        let specs = values(flag);
+    let discovered = discovery::joined(provider, &values(DISCOVERY));
+    let explicit = values("nodes").into_iter().map(str::to_owned).collect();
+    for (key, specs) in [("nodeGroups", explicit), ("autoDiscovery", discovered)] {
         if !specs.is_empty() {
             settings.push(format!("{key}:"));
-            settings.extend(specs.into_iter().map(|spec| format!("  - {}", quoted(spec))));
+            settings.extend(specs.iter().map(|spec| format!("  - {}", quoted(spec))));
         }
     }
     let mut text = format!("grpc: {{listen: \"{SOCKET}\"}}\nsources:\n  - name: {name}\n    {name}:");

@@ -1,7 +1,7 @@
 //! What a migration changes that no flag expresses.
 
-use super::InTree;
 use super::flags::balances;
+use super::{DISCOVERY, InTree};
 use crate::cloud::in_tree::IGNORE_LABEL_GONE;
 use crate::config::Provider;
 use crate::kubernetes::Flag;
@@ -54,7 +54,14 @@ pub(super) fn notes(provider: Provider, given: &[Flag], before: &InTree) -> Vec<
                 .to_owned(),
         );
     }
-    if !has("nodes") && !has("node-group-auto-discovery") {
+    if given.iter().filter(|flag| flag.name == DISCOVERY).count() > 1 {
+        notes.push(
+            "The in-tree provider serves groups that match all specs of --node-group-auto-discovery. They are one entry of \
+             autoDiscovery: now, since Headcount serves groups that match any entry."
+                .to_owned(),
+        );
+    }
+    if !has("nodes") && !has(DISCOVERY) {
         notes.push(
             "There are no groups: add --nodes or --node-group-auto-discovery, or nodeGroups: to headcount.yaml."
                 .to_owned(),

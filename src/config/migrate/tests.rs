@@ -77,6 +77,14 @@ fn a_deployment_of_the_chart_becomes_a_source_with_the_same_groups() {
 }
 
 #[test]
+fn several_discovery_specs_become_one_entry() {
+    let flags = "--cloud-provider=aws --node-group-auto-discovery=asg:tag=a --node-group-auto-discovery=asg:tag=b=c";
+    let migration = migrate(&arguments(flags)).expect("migrated");
+    assert!(migration.config.contains("autoDiscovery:\n        - \"asg:tag=a,b=c\"\n"), "{}", migration.config);
+    assert!(migration.notes.iter().any(|note| note.contains("match all specs")), "{:?}", migration.notes);
+}
+
+#[test]
 fn azure_flags_and_environment_become_a_source() {
     let mut before =
         arguments("--cloud-provider azure --cloud-config /etc/kubernetes/azure.json -nodes=1:5:pool --v=4");

@@ -44,6 +44,15 @@ fn aws_flags_are_one_source() {
 }
 
 #[test]
+fn several_discovery_specs_are_a_warning() {
+    let specs = ["--node-group-auto-discovery=asg:tag=a", "--node-group-auto-discovery=asg:tag=b"];
+    let config = read(&[&["--cloud-provider=aws"], &specs[..]].concat()).expect("good");
+    let CloudSettings::Aws(settings) = &config.sources[0].cloud else { panic!("AWS") };
+    assert_eq!(settings.auto_discovery.len(), 2, "one match is enough");
+    assert!(config.warnings.iter().any(|warning| warning.contains("match any of these")), "{:?}", config.warnings);
+}
+
+#[test]
 fn unused_keys_of_an_aws_cloud_config_are_warnings() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("cloud.conf");
