@@ -81,7 +81,14 @@ impl Check {
         let until = Instant::now() + self.wait.unwrap_or_default();
         let findings = loop {
             // Connects again each time, because the credentials may have changed.
-            let prepared = clouds::prepare(&config).await?;
+            let prepared = match clouds::prepare(&config).await {
+                Err(error @ CommandError::Sources(_)) if Instant::now() + WAIT_PAUSE <= until => {
+                    tracing::info!(%error, "sources cannot be connected; trying again");
+                    sleep(WAIT_PAUSE).await;
+                    continue;
+                }
+                prepared => prepared?,
+            };
             prepared.recall().await;
             let autoscaler = self.autoscaler.learn(&config, self.server.as_deref()).await?;
             let findings = prepared.check(&config, &autoscaler).await;
