@@ -64,7 +64,7 @@ fn joined_parts(text: &str, boundary: &str, left: &mut usize) -> String {
         }
     }
     let bodies = parts.iter().skip(1).map(|part| {
-        let head = part.iter().position(|line| line.is_empty()).unwrap_or(part.len());
+        let head = part.iter().position(|line| !is_header(line)).unwrap_or(part.len());
         let (head, body) = part.split_at(head);
         if !head.iter().any(|line| is_base64(line)) {
             return body.join("\n");
@@ -73,6 +73,13 @@ fn joined_parts(text: &str, boundary: &str, left: &mut usize) -> String {
         decoded.and_then(|bytes| inflated(bytes, left)).unwrap_or_default()
     });
     bodies.fold(String::new(), |joined, body| joined + &body + "\n")
+}
+
+/// Whether a line of a part belongs to its head. The user data that EKS merges for its own AMIs has no empty line after
+/// it (terraform-aws-eks #1770), and cloud-init reads that too.
+fn is_header(line: &str) -> bool {
+    let is_name = |name: &str| !name.is_empty() && !name.contains(char::is_whitespace);
+    line.starts_with([' ', '\t']) || line.split_once(':').is_some_and(|(name, _)| is_name(name))
 }
 
 fn is_base64(header: &str) -> bool {
@@ -113,6 +120,15 @@ mod tests {
             assert_eq!(text(&encode(bytes)), "");
         }
         assert_eq!(text("not base64!"), "");
+    }
+
+    #[test]
+    fn a_part_without_an_empty_line_after_its_head_is_read() {
+        let merged = "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"//\"\n\n--//\n\
+                      Content-Type: text/x-shellscript;\n charset=\"us-ascii\"\n#!/bin/bash\nset -ex\n\
+                      /etc/eks/bootstrap.sh a --kubelet-extra-args '--max-pods=20'\n--//--\n";
+        let read = text(&encode(merged.as_bytes()));
+        assert_eq!(read, "#!/bin/bash\nset -ex\n/etc/eks/bootstrap.sh a --kubelet-extra-args '--max-pods=20'\n\n");
     }
 
     #[test]
