@@ -22,6 +22,7 @@ pub(super) const EPHEMERAL: &str = "ephemeral-storage";
 /// Addresses for pods on Windows: a resource of an EKS controller, which counts them only on Windows nodes.
 const WINDOWS_ADDRESSES: &str = "vpc.amazonaws.com/PrivateIPv4Address";
 const NVIDIA: &str = "nvidia.com/gpu";
+const NEURON: &str = "aws.amazon.com/neuron";
 /// The resource name of GPUs on AKS nodes with Windows.
 const DIRECTX: &str = "microsoft.com/directx";
 
@@ -167,7 +168,7 @@ fn type_resources(
     capacity.insert(PODS.to_owned(), pods);
     let rule = &input.overrides.reserved;
     let mut kept = reserved::reserved(rule, of_launch, profile, &size);
-    set_pages_aside(input, &capacity, &mut kept);
+    set_pages_aside(input, type_name, &capacity, &mut kept);
     let kept = learned::kept(kept, rule, known.as_ref().and_then(|known| known.learned.as_deref()), &capacity);
     Ok(TypeResources {
         allocatable: allocatable(&capacity, &kept),
@@ -251,18 +252,25 @@ fn other_resources(
     resources
 }
 
-/// Adds the huge pages that images set aside for an Elastic Fabric Adapter to what a node keeps of its memory: 220
-/// MiB for each vCPU, and one page. Five known nodes with 64 and 96 vCPUs have exactly that. Not every image does it,
-/// so the template has no huge pages. Where huge pages are declared or learned, those count instead.
-fn set_pages_aside(input: &Input<'_>, capacity: &Resources, kept: &mut Resources) {
+/// Adds the huge pages that images set aside for a device to what a node keeps of its memory. For an Elastic Fabric
+/// Adapter, these are 220 MiB for each vCPU, and one page: five known nodes with 64 and 96 vCPUs have exactly that. For
+/// each Inferentia 1 device, 256 MiB, unless the configuration says how much memory is missing: one node with one device
+/// is known, more devices are assumed to have as much each. Not every image does it, so the template has no huge pages.
+/// Where huge pages are declared or learned, those count instead.
+fn set_pages_aside(input: &Input<'_>, type_name: &str, capacity: &Resources, kept: &mut Resources) {
     const PER_CPU_MIB: u64 = 220;
     const PAGE_MIB: u64 = 2;
+    const PER_INFERENTIA_MIB: u64 = 256;
     let linux = input.launch.operating_system == OperatingSystem::Linux;
-    if !input.launch.has_efa || !linux || capacity.keys().any(|name| name.starts_with("hugepages-")) {
+    if !linux || capacity.keys().any(|name| name.starts_with("hugepages-")) {
         return;
     }
-    let cpus = capacity.get(CPU).map_or(0, |cpu| cpu.value.whole());
-    let pages = Quantity::mebibytes(cpus.saturating_mul(PER_CPU_MIB).saturating_add(PAGE_MIB)).unwrap_or_default();
+    let number = |name: &str| capacity.get(name).map_or(0, |amount| amount.value.whole());
+    let of_efa =
+        if input.launch.has_efa { number(CPU).saturating_mul(PER_CPU_MIB).saturating_add(PAGE_MIB) } else { 0 };
+    let is_inferentia = type_name.starts_with("inf1.") && input.overrides.memory_overhead.is_none();
+    let of_inferentia = if is_inferentia { number(NEURON).saturating_mul(PER_INFERENTIA_MIB) } else { 0 };
+    let pages = Quantity::mebibytes(of_efa.saturating_add(of_inferentia)).unwrap_or_default();
     if let Some(memory) = kept.get_mut(MEMORY) {
         memory.value = memory.value.plus(pages);
     }

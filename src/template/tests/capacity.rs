@@ -112,6 +112,15 @@ fn a_real_nodes_allocatable_follows_from_its_capacity() {
 }
 
 #[test]
+fn an_inferentia_1_node_is_promised_no_more_memory_than_it_has() {
+    let of = |group: Group| group.get("allocatable.memory").unwrap().parse::<Quantity>().unwrap();
+    let known: Quantity = "6794268Ki".parse().unwrap();
+    let estimate = of(mk_group(Family::Aws, &["inf1.xlarge"]));
+    assert!(estimate <= known, "{estimate}");
+    assert!(known.less(estimate) < "256Mi".parse().unwrap(), "{estimate}");
+}
+
+#[test]
 fn gpus_have_the_resource_name_of_their_vendor() {
     for (family, name, key, count) in [
         (Family::Aws, "g4dn.xlarge", "nvidia.com/gpu", "1"),
