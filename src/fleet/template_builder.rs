@@ -1,6 +1,7 @@
 //! Builds templates in the background. The cloud returns the launch spec of a new instance, instance types are looked
 //! up once and cached, and the finished template goes to the group's keeper, which publishes it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -118,8 +119,9 @@ impl TemplateBuilder {
                 return BuiltTemplate { template: Err(error.to_string()), retry_soon, is_floating: false };
             }
         };
-        if let Some(zone) = zone {
-            launch.zones = vec![zone.to_string()];
+        match zone {
+            Some(zone) => launch.zones = vec![zone.to_string()],
+            None => leave_out(&mut launch.zones, &reading.zones.withdrawn),
         }
         let looked_up = self.look_up(&launch).await;
         let retry_soon = launch.is_provisional || looked_up.is_err_and(|error| error.may_pass());
@@ -171,5 +173,33 @@ impl TemplateBuilder {
         })?;
         self.catalog.insert_live(family, &types);
         Ok(())
+    }
+}
+
+/// Leaves out the zones that the cloud launches nothing in at the moment: a template with such a zone would make CA grow the
+/// group for a volume in it. Where all are withdrawn, the group cannot grow, and none is left out.
+fn leave_out(zones: &mut Vec<String>, withdrawn: &BTreeMap<String, String>) {
+    if zones.iter().any(|zone| !withdrawn.contains_key(zone)) {
+        zones.retain(|zone| !withdrawn.contains_key(zone));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zones_that_the_cloud_has_withdrawn_are_in_no_template() {
+        let left = |withdrawn: &[&str]| {
+            let mut zones = vec!["a".to_owned(), "b".to_owned()];
+            leave_out(
+                &mut zones,
+                &withdrawn.iter().map(|zone| ((*zone).to_owned(), "a zonal shift".to_owned())).collect(),
+            );
+            zones
+        };
+        assert_eq!(left(&[]), ["a", "b"]);
+        assert_eq!(left(&["a"]), ["b"]);
+        assert_eq!(left(&["a", "b"]), ["a", "b"]);
     }
 }

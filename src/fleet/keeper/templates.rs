@@ -1,5 +1,6 @@
 //! The group's node template: when it is requested, and what is done with the result.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
@@ -29,6 +30,8 @@ pub(super) struct Template {
 struct TemplateRequest {
     id: TemplateId,
     launch_fingerprint: u64,
+    /// The zones in which the cloud launched nothing, each with the reason.
+    withdrawn: BTreeMap<String, String>,
     /// The revision of the configuration.
     revision: u64,
     learned: LearnedView,
@@ -63,6 +66,7 @@ impl Keeper {
                 (_, true) => TEMPLATE_RETRY_SOON,
             };
             last.launch_fingerprint != reading.launch_fingerprint
+                || last.withdrawn != reading.zones.withdrawn
                 || last.revision != revision
                 || last.learned != learned
                 || last.at.elapsed() > life
@@ -82,6 +86,7 @@ impl Keeper {
             self.templates.entry(zone).or_default().request = Some(TemplateRequest {
                 id,
                 launch_fingerprint,
+                withdrawn: reading.zones.withdrawn.clone(),
                 revision,
                 learned,
                 at,

@@ -27,6 +27,12 @@ fn the_kubelets_pod_limit_comes_before_that_of_the_network() {
     assert_eq!(group.get("capacity.pods"), some("300"));
     group.launch.caps_pods = true;
     assert_eq!(group.get("capacity.pods"), some("110"), "m5.large, the smaller one");
+    // One of several launch templates sets a limit, which the network would exceed.
+    let mut several = mk_group(Family::Aws, &["m5.large"]);
+    several.launch.pods_at_most = Some(20);
+    assert_eq!(several.get("capacity.pods"), some("20"));
+    several.launch.pods_at_most = Some(58);
+    assert_eq!(several.get("capacity.pods"), some("29"));
     // With prefix delegation, the limit is the kubelet's, and the reserve follows from the network.
     let mut delegated = mk_group(Family::Aws, &["m5.large"]);
     let before = delegated.get("allocatable.memory");

@@ -23,6 +23,8 @@ pub(super) struct ResolvedLaunch {
     pub(super) joins_local_disks: bool,
     pub(super) cpus_max: Option<u32>,
     pub(super) max_pods: Option<u32>,
+    /// The lowest limit of pods that any option has.
+    pub(super) pods_at_most: Option<u32>,
     pub(super) efa_interfaces: u32,
     /// Whether any of its instances may have an Elastic Fabric Adapter.
     pub(super) has_efa: bool,
@@ -68,6 +70,7 @@ impl MergedLaunch {
         one.ephemeral = ephemeral.filter(|_| one.joins_local_disks == other.joins_local_disks);
         one.joins_local_disks &= other.joins_local_disks;
         one.cpus_max = one.cpus_max.into_iter().chain(other.cpus_max).min();
+        one.pods_at_most = one.pods_at_most.into_iter().chain(other.pods_at_most).min();
         one.max_pods = one.max_pods.zip(other.max_pods).map(|(one, other)| one.min(other));
         one.efa_interfaces = one.efa_interfaces.min(other.efa_interfaces);
         one.labels.retain(|key, value| other.labels.get(key) == Some(value));
@@ -119,6 +122,7 @@ impl MergedLaunch {
             cpus_max: merged.cpus_max,
             has_one_thread_per_core: false,
             max_pods: merged.max_pods,
+            pods_at_most: merged.pods_at_most,
             caps_pods: nodegroup.is_some_and(|details| !details.custom_image),
             devices: (merged.efa_interfaces > 0).then(|| (EFA.to_owned(), merged.efa_interfaces)).into_iter().collect(),
             ephemeral_storage_bytes: merged.ephemeral.or(disk),
@@ -164,6 +168,7 @@ mod tests {
             ephemeral: Some(50),
             cpus_max: Some(8),
             max_pods: Some(58),
+            pods_at_most: Some(58),
             efa_interfaces: 4,
             labels: labels(&[("team", "a"), ("only", "here")]),
             taints: vec![taint.clone()],
@@ -186,6 +191,7 @@ mod tests {
         assert_eq!((both.labels, both.taints.first(), both.eks), (labels(&[("team", "a")]), Some(&taint), true));
         let unknown = merged([one, launch_of("c")]);
         assert_eq!((unknown.ephemeral, unknown.max_pods, unknown.efa_interfaces), (None, None, 0));
+        assert_eq!(unknown.pods_at_most, Some(58), "the nodes of one option have no more");
     }
 
     #[test]

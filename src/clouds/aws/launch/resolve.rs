@@ -116,6 +116,7 @@ impl Launches {
             joins_local_disks: user_data.joins_local_disks,
             cpus_max: parameters.cpus_max,
             max_pods: user_data.max_pods,
+            pods_at_most: user_data.max_pods,
             efa_interfaces: parameters.efa_interfaces,
             labels: user_data.labels.clone(),
             taints: user_data.taints.clone(),
