@@ -79,9 +79,9 @@ pub(crate) const TEMPLATE_QUEUE: usize = 4096;
 /// How often the quotas of a source are read. Azure changes them by hand, and usage changes with each VM of the
 /// subscription.
 pub(crate) const QUOTAS_EVERY: Duration = Duration::from_secs(10 * 60);
-/// How often they are read while one limits a node group. What CA gives back in one group then leaves room in others, and
-/// CA turns away from a group that refuses for longer.
-pub(crate) const QUOTAS_WHILE_LIMITED: Duration = Duration::from_secs(60);
+/// How often they are read while one leaves a node group no room at all. What CA gives back in one group leaves room in
+/// others.
+pub(crate) const QUOTAS_WHILE_FULL: Duration = Duration::from_secs(60);
 /// The shortest interval between two readings, after launches that a quota refused.
 pub(crate) const QUOTAS_AGAIN: Duration = Duration::from_secs(10);
 /// How long reading them may take: one call for each location, and one for its VM sizes.

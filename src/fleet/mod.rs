@@ -220,7 +220,7 @@ impl Fleet {
     }
 
     /// Sets the nodes of a scale-up aside, so that another one that arrives meanwhile does not count on them. Where the
-    /// group refuses it whatever the quotas are, it says so itself.
+    /// group is served as one that refuses it, it says so itself.
     fn reserve(
         &self,
         group: &Arc<str>,

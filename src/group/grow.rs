@@ -16,7 +16,7 @@ use super::state::WriteReason;
 use crate::cloud::{CloudError, Missing, Permit, Shortfall, ZoneName};
 
 /// Why no capacity is written that instances may exceed.
-fn reason_of_revival() -> String {
+pub(super) fn reason_of_revival() -> String {
     "nodes whose deletion may have failed are more than the new capacity has room for".to_owned()
 }
 
@@ -230,9 +230,6 @@ impl Group {
     /// Why the observation allows no scale-up.
     pub(super) fn why_not_raised(&self) -> String {
         let census = self.state.census();
-        if plan::has_revived(&self.state, census.capacity.saturating_add(1)) {
-            return reason_of_revival();
-        }
         if census.live <= census.capacity {
             return "its capacity reads lower than our last write set it: another client may have lowered it"
                 .to_owned();

@@ -371,6 +371,7 @@ impl Group {
             None if self.state.in_flight().is_launching() => {
                 Some("a launch has no outcome yet, and a capacity write could undo it".to_owned())
             }
+            None if plan::has_revived(&self.state) => Some(grow::reason_of_revival()),
             None => plan::blocks_growth(&self.state).then(|| self.why_not_raised()),
         }
     }

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::observation::count;
-use super::operation::{Operation, Phase};
+use super::operation::Operation;
 use super::placeholder::Placeholder;
 use super::refusal::Refusal;
 use super::request::{NamedNode, NodeKind};
@@ -326,8 +326,7 @@ pub(crate) fn increase(state: &GroupState, delta: u32, zone: Option<&ZoneName>, 
 pub(crate) fn blocks_growth(state: &GroupState) -> bool {
     let census = state.census();
     let to = base_of_growth(state).saturating_add(1);
-    let permits = |surplus: Surplus| surplus.permits_growth(census.capacity, to, census.live);
-    state.surplus().is_some_and(|surplus| !permits(surplus)) || has_revived(state, to)
+    state.surplus().is_some_and(|surplus| !surplus.permits_growth(census.capacity, to, census.live))
 }
 
 /// What a scale-up adds to: the capacity, or all live instances where they are there to stay although the capacity is
@@ -341,10 +340,8 @@ fn base_of_growth(state: &GroupState) -> u32 {
 /// The same, without what we wrote and a read does not show.
 fn base_as_read(state: &GroupState) -> u32 {
     let census = state.census();
-    // VMs that Azure lists without an ID live, and no instance stands for them.
-    let live = census.live.saturating_add(state.observation().reading.without_id);
     match state.surplus() {
-        Some(Surplus::Lasting) => census.capacity.max(live),
+        Some(Surplus::Lasting) => census.capacity.max(census.live),
         _ => census.capacity,
     }
 }
@@ -362,26 +359,21 @@ pub(crate) fn raised_capacity(state: &GroupState, delta: u32) -> Option<u32> {
     (is_permitted && to > reading.desired && to > base).then_some(to)
 }
 
-/// Whether a scale set with this capacity may have more VMs than that: deletions whose outcome is not known yet may have
-/// failed, and the capacity stays as low as when they were accepted (autoscaler #7432). A list that was read with the
-/// capacity shows which VMs they have left.
-///
-/// While something runs in the scale set, a single operation of ours that has not ended has not failed. Of several, one
-/// may have.
+/// Whether a scale set with this capacity may have more VMs than that: nothing runs in it any more, so that deletions
+/// whose outcome is not known yet may have failed. The capacity stays as low as when they were accepted (autoscaler
+/// #7432). A list that was read with the capacity shows which VMs they have left.
 pub(crate) fn may_have_revived(state: &GroupState, capacity: u32) -> bool {
     let observation = state.observation();
-    let is_open = |one: &&Operation| !matches!(one.phase, Phase::Succeeded(_));
-    let is_one = state.in_flight().operations().iter().filter(is_open).count() <= 1;
-    let is_underway = observation.reading.provisioning == Provisioning::Running && is_one;
-    !is_underway && lists_more_than(state, capacity, observation.detailed < observation.begun)
+    lists_more_than(state, capacity, observation.detailed < observation.begun)
 }
 
-/// Whether a scale set with this capacity may have more VMs than that, and a list shows that they live.
-pub(crate) fn has_revived(state: &GroupState, capacity: u32) -> bool {
-    may_have_revived(state, capacity) && lists_more_than(state, capacity, false)
+/// Whether no scale-up is written because a list shows that such VMs live.
+pub(crate) fn has_revived(state: &GroupState) -> bool {
+    lists_more_than(state, base_of_growth(state).saturating_add(1), false)
 }
 
-/// Whether more VMs may live than this. Those that an old list shows as being deleted may live by now.
+/// Whether more VMs may live than this, in a scale set in which nothing runs. Those that an old list shows as being
+/// deleted may live by now.
 fn lists_more_than(state: &GroupState, capacity: u32, is_old: bool) -> bool {
     let observation = state.observation();
     let reading = &observation.reading;
@@ -390,8 +382,9 @@ fn lists_more_than(state: &GroupState, capacity: u32, is_old: bool) -> bool {
         let is_going = !is_old && one.state == InstanceState::Deleting;
         !is_going && one.counts != Counts::No && !state.in_flight().is_deleted(&one.id)
     };
-    let listed = count(observation.instances.iter().filter(may_live).count());
-    can_revive && listed.saturating_add(reading.without_id) > capacity
+    can_revive
+        && reading.provisioning != Provisioning::Running
+        && count(observation.instances.iter().filter(may_live).count()) > capacity
 }
 
 /// The capacity that a capacity which our own writes left too low is raised back to (law 11), if it is. Otherwise, the

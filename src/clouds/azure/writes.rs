@@ -2,6 +2,9 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
 
 use super::arm::FORCE_DELETE_NOT_ALLOWED;
 use super::arm::operations::{DELETE_INSTANCES, UPDATE_SCALE_SET};
@@ -12,6 +15,10 @@ use super::{Azure, sizes};
 use crate::cloud::{
     Acceptance, CloudError, Deletion, GroupName, GroupReading, InstanceState, OperationHandle, ProviderId,
 };
+
+/// How long the list of VMs may take that shows which of them are gone. Callers wait for 5 s by default, and the others
+/// are sent again within that time.
+const LIST_LIMIT: Duration = Duration::from_secs(2);
 
 /// A VM to delete: the ID that the caller uses, and the name that Azure uses.
 #[derive(Clone, Debug)]
@@ -171,8 +178,9 @@ impl Azure {
         deletion: &mut Deletion,
     ) -> Result<Vec<MachineToDelete>, CloudError> {
         let Some(set) = self.cache.set(group) else { return Err(error.clone()) };
-        // The first error is more useful than this one. Nothing was deleted.
-        let Ok(list) = self.machines_of(&set, ReadPurpose::Write).await else { return Err(error.clone()) };
+        let listed = timeout(LIST_LIMIT, self.machines_of(&set, ReadPurpose::Write)).await;
+        // The first error is more useful than that of the list. Nothing was deleted.
+        let Ok(Ok(list)) = listed else { return Err(error.clone()) };
         // A VM without an ID may be one of these.
         if list.without_id > 0 {
             return Err(error.clone());

@@ -11,13 +11,20 @@ pub(super) fn joined(provider: Provider, specs: &[&str]) -> Vec<String> {
         Provider::Azure => ":",
     };
     let parts: Option<Vec<_>> = specs.iter().map(|spec| spec.split_once(marker)).collect();
+    let has_tags = |conditions: &str| provider == Provider::Aws || conditions.split(',').any(|one| !is_bound(one));
     match parts {
-        Some(parts) if parts.len() > 1 => {
+        // In-tree, a spec of Azure that only has bounds matches nothing.
+        Some(parts) if parts.len() > 1 && parts.iter().all(|(_, conditions)| has_tags(conditions)) => {
             let all = parts.iter().flat_map(|(_, conditions)| conditions.split(',')).map(str::trim);
             vec![format!("{}{marker}{}", parts[0].0, conditions(provider, all).join(","))]
         }
         _ => specs.iter().map(|spec| (*spec).to_owned()).collect(),
     }
+}
+
+/// Whether a condition of Azure is a number of nodes.
+fn is_bound(condition: &str) -> bool {
+    matches!(condition.trim().split_once('='), Some(("min" | "max", _)))
 }
 
 /// All conditions, as the in-tree provider joins them. On AWS, the last value of a tag wins. On Azure, the highest
@@ -56,9 +63,10 @@ mod tests {
         let azure = |specs: &[&str]| joined(Provider::Azure, specs);
         assert_eq!(azure(&["label:a=b,min=1,max=9"]), ["label:a=b,min=1,max=9"]);
         assert_eq!(
-            azure(&["label:a=b,min=1,max=9", "label:a=b,c=d,min=2,max=8", "label:max=10"]),
+            azure(&["label:a=b,min=1,max=9", "label:a=b,c=d,min=2,max=8", "label:a=b,max=10"]),
             ["label:a=b,min=2,max=8,c=d"]
         );
+        assert_eq!(azure(&["label:a=b", "label:min=1,max=9"]).len(), 2, "matches nothing in-tree, and is refused");
         assert_eq!(azure(&["label:a=b", "label:a=c"]), ["label:a=b,a=c"]);
     }
 }

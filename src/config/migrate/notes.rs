@@ -1,7 +1,7 @@
 //! What a migration changes that no flag expresses.
 
 use super::flags::balances;
-use super::{DISCOVERY, InTree};
+use super::{DISCOVERY, InTree, discovery};
 use crate::cloud::in_tree::IGNORE_LABEL_GONE;
 use crate::config::Provider;
 use crate::kubernetes::Flag;
@@ -54,7 +54,8 @@ pub(super) fn notes(provider: Provider, given: &[Flag], before: &InTree) -> Vec<
                 .to_owned(),
         );
     }
-    if given.iter().filter(|flag| flag.name == DISCOVERY).count() > 1 {
+    let specs: Vec<_> = given.iter().filter(|flag| flag.name == DISCOVERY).filter_map(Flag::value).collect();
+    if specs.len() > 1 && discovery::joined(provider, &specs).len() == 1 {
         notes.push(
             "The in-tree provider serves groups that match all specs of --node-group-auto-discovery. They are one entry of \
              autoDiscovery: now, since Headcount serves groups that match any entry."

@@ -90,7 +90,7 @@ pub(in crate::fleet) fn write(group: &str, source: &str, note: &Note) {
         Note::GrowthRefused(delta, refusal) => tracing::warn!(%group, delta, %refusal, "scale-up refused"),
         Note::GrowthBlockedByDeletions(delta) => {
             tracing::warn!(%group, delta, "scale-up refused: nodes whose deletion may have failed leave too little \
-                room below the maximum");
+                room");
         }
         Note::GrowthBlockedByLostWrite(delta) => {
             tracing::warn!(%group, delta, "scale-up refused: an earlier capacity write got no response and may still \

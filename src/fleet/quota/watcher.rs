@@ -11,7 +11,7 @@ use super::{QuotaBook, QuotaReading};
 use crate::cloud::{CloudError, ReadOnlyCloud};
 use crate::fleet::contact::Contact;
 use crate::fleet::failure_log::FailureLog;
-use crate::fleet::limits::{QUOTAS_AGAIN, QUOTAS_EVERY, QUOTAS_LIMIT, QUOTAS_WHILE_LIMITED};
+use crate::fleet::limits::{QUOTAS_AGAIN, QUOTAS_EVERY, QUOTAS_LIMIT, QUOTAS_WHILE_FULL};
 use crate::fleet::policy::LivePolicies;
 use crate::fleet::snapshot::GroupKey;
 use crate::fleet::store::Store;
@@ -69,25 +69,28 @@ impl QuotaWatcher {
         }
     }
 
-    /// Waits until they are to be read again: after [`QUOTAS_EVERY`], or earlier where somebody asks or one limits a
-    /// group.
+    /// Waits until they are to be read again: after [`QUOTAS_EVERY`], or earlier where somebody asks or they leave a group
+    /// no room.
     async fn until_due(&self, wanted: &Notify) {
-        let next = Instant::now() + QUOTAS_EVERY;
+        let read = Instant::now();
+        let next = read + QUOTAS_EVERY;
+        let mut look = read + QUOTAS_WHILE_FULL;
         sleep(QUOTAS_AGAIN).await;
-        while Instant::now() < next {
-            let soon = next.min(Instant::now() + QUOTAS_WHILE_LIMITED);
-            let is_asked = timeout_at(soon, wanted.notified()).await.is_ok();
-            if is_asked || self.limits_a_group() {
+        while look < next {
+            let is_asked = timeout_at(look, wanted.notified()).await.is_ok();
+            if is_asked || self.leaves_a_group_no_room() {
                 return;
             }
+            look += QUOTAS_WHILE_FULL;
         }
+        let _asked_or_due = timeout_at(next, wanted.notified()).await;
     }
 
-    fn limits_a_group(&self) -> bool {
+    fn leaves_a_group_no_room(&self) -> bool {
         let snapshot = Arc::clone(&self.store.load());
         let headrooms = self.book.headrooms(&snapshot, &self.policies);
         let mut of_source = snapshot.groups().filter(|(_, view)| view.key.source == self.source);
-        of_source.any(|(_, view)| headrooms.limiting(view).is_some())
+        of_source.any(|(_, view)| headrooms.limiting(view).is_some_and(|headroom| headroom.nodes == 0))
     }
 
     async fn read(&self, log: &mut QuotaLog) {

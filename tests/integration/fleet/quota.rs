@@ -131,7 +131,7 @@ async fn a_standby_that_serves_again_is_not_limited_by_quotas_that_it_read_befor
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_quota_that_limits_a_group_is_read_again_every_minute() {
+async fn a_quota_that_leaves_a_group_no_room_is_read_again_every_minute() {
     let setup = Setup::with_used(10).await;
     setup.until_offered(1, Duration::from_secs(60)).await;
     // The subscription's other VMs are deleted.
