@@ -1,6 +1,6 @@
 //! The machine as a whole: what it does after a read that is old, or that shows less than it seems to.
 
-use super::super::event::{Effect, Event, ReadResult, Scope};
+use super::super::event::{Effect, Event, ListingKey, PollEnd, ReadResult, Scope};
 use super::super::{Mutation, PlaceholderNames, Request, RequestKey};
 use super::*;
 use crate::cloud::{CloudError, Deletion, GrowsBy};
@@ -158,7 +158,9 @@ fn a_scale_set_whose_deletions_have_failed_unnoticed_is_not_raised_to_less_than_
 fn a_scale_set_that_refuses_to_grow_because_of_failed_deletions_is_served_as_full() {
     let mut machine = with_deletions();
     // Its deletions have ended, and their poll does not tell.
-    machine.read_beside(&of_scale_set("2", Provisioning::Failed, reading(48, Some(running(0..86)))));
+    let failed = of_scale_set("2", Provisioning::Failed, reading(48, Some(running(0..86))));
+    machine.pass(1);
+    machine.step(Event::Listed(machine.read(Ok(failed)), ListingKey(1)));
     assert_eq!(machine.group.growth(None), Permit::Granted);
     machine.pass(61);
     machine.step(Event::Woke);
@@ -188,4 +190,30 @@ fn a_group_that_no_longer_launches_is_served_as_full_while_a_launch_has_no_outco
     machine.step(Event::Woke);
     let Permit::Withheld(reason) = machine.group.growth(None) else { panic!("every scale-up is refused") };
     assert!(reason.contains("a launch has no outcome yet"), "{reason}");
+}
+
+/// Of two VMs of a preempted deletion, one is gone when it is sent again, so Azure refuses it for both.
+#[test]
+fn a_preempted_deletion_that_is_refused_when_it_is_sent_again_is_sent_once_more() {
+    let four = of_scale_set("1", Provisioning::Succeeded, reading(4, Some(running(0..4))));
+    let mut machine = Machine::new(four.clone());
+    let nodes = ids(2..4).into_iter().map(|id| NamedNode { id, kind: NodeKind::Registered }).collect();
+    machine.request(Mutation::Delete(nodes));
+    machine.step(Event::Read(machine.read(Ok(four))));
+    let handle = Some(OperationHandle("delete".to_owned()));
+    machine.step(Event::Deleted(Ok(Deletion { accepted: ids(2..4), handle, ..Deletion::default() })));
+    let operation = machine.group.state().in_flight().operations()[0].id;
+    machine.step(Event::Polled(operation, PollEnd::Preempted));
+    let again = |machine: &mut Machine, live: u32| {
+        let listed = of_scale_set(&format!("{live} live"), Provisioning::Succeeded, reading(2, Some(running(0..live))));
+        machine.pass(1);
+        machine.read_beside(&listed);
+        let effects = machine.step(Event::Read(machine.read(Ok(listed))));
+        effects.into_iter().find_map(|effect| if let Effect::Delete { ids, .. } = effect { Some(ids) } else { None })
+    };
+    assert_eq!(again(&mut machine, 4), Some(ids(2..4)));
+    let conflict = CloudError::conflict("delete", "g", "one is gone");
+    let refused = vec![(id(2), conflict)];
+    machine.step(Event::Deleted(Ok(Deletion { already_gone: ids(3..4), refused, ..Deletion::default() })));
+    assert_eq!(again(&mut machine, 3), Some(ids(2..3)), "the other one lives");
 }
