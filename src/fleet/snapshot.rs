@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::limits::GONE_NODE_LIFE;
 use super::mailbox::Mailbox;
 use super::options::Options;
-use crate::cloud::{Family, GroupName, InstanceState, Permit, ProviderId, ZoneName};
+use crate::cloud::{Family, GroupName, Identity, InstanceState, Permit, ProviderId, ZoneName};
 use crate::group::{GroupStatus, ReportedInstance};
 use crate::template::NodeTemplate;
 
@@ -41,6 +41,8 @@ pub struct GroupView {
     pub key: GroupKey,
     /// The zone that it is, if its group is served as one node group for each.
     pub zone: Option<ZoneName>,
+    /// Which group it is of those that had its name.
+    pub identity: Option<Identity>,
     /// Its cloud's family.
     pub family: Family,
     /// The least number of nodes.

@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
+use futures_util::stream::iter;
 use tokio::time::{Instant, timeout};
 
 use super::{Cluster, LiveCluster};
-use crate::cloud::{InstanceState, ProviderId, ReadOnlyCloud, Recognition};
+use crate::cloud::{Identity, InstanceState, ProviderId, ReadOnlyCloud, Recognition, differ};
 use crate::fleet::snapshot::{GroupKey, GroupView, Snapshot};
 use crate::kubernetes::{NODES_MAX, Node};
 
@@ -16,6 +18,8 @@ use crate::kubernetes::{NODES_MAX, Node};
 pub const NODE_AGE: Duration = Duration::from_secs(15 * 60);
 /// The most groups whose instances' age is read in one look. Each costs one or a few calls.
 const ASKED_MAX: usize = 20;
+/// How many of them are read at a time. All have to be read well within the life of a judgement.
+const ASKED_AT_ONCE: usize = 4;
 /// How long the cloud may take to return the age of a group's instances.
 const AGE_LIMIT: Duration = Duration::from_secs(10);
 
@@ -24,7 +28,13 @@ const AGE_LIMIT: Duration = Duration::from_secs(10);
 pub(in crate::fleet) struct Judge {
     clouds: HashMap<Arc<str>, ReadOnlyCloud>,
     cluster: Arc<LiveCluster>,
-    groups: HashMap<GroupKey, Known>,
+    groups: HashMap<GroupKey, Seen>,
+}
+
+/// A group that was compared. Another one under its name is judged anew.
+struct Seen {
+    identity: Option<Identity>,
+    known: Known,
 }
 
 /// What is known about a group.
@@ -55,13 +65,11 @@ impl Judge {
             .map(|node| ProviderId::from(node.provider_id.as_str()))
             .collect();
         let views: BTreeMap<&GroupKey, &GroupView> = snapshot.groups().map(|(_, view)| (&view.key, &**view)).collect();
-        self.groups.retain(|key, _| views.contains_key(key));
+        self.groups.retain(|key, seen| views.get(key).is_some_and(|view| !differ(seen.identity, view.identity)));
         // Groups are noted even if there are no nodes to compare with: what starts from now on is this cluster's.
         for (key, view) in &views {
-            if !self.groups.contains_key(*key) {
-                let inherited = running(view).into_iter().cloned().collect();
-                self.groups.insert((*key).clone(), Known::Unproven { inherited, old: HashSet::new() });
-            }
+            let seen = self.groups.entry((*key).clone()).or_insert_with(|| Seen::first(view));
+            seen.identity = view.identity.or(seen.identity);
         }
         // Nothing follows from a list without nodes, or from one that was cut off.
         if nodes.is_empty() || nodes.len() >= NODES_MAX {
@@ -69,35 +77,36 @@ impl Judge {
         }
         let comparable = self.comparable_sources(&nodes);
         let ours = self.of_this_cluster(&views, &nodes);
-        let mut foreign = HashMap::new();
-        let (mut asked, mut found) = (0, Vec::new());
-        for (key, view) in views.into_iter().filter(|(key, _)| comparable.contains(&key.source)) {
-            let running = running(view);
-            let whole = view.whole();
-            let Some(known) = self.groups.get_mut(key) else { continue };
+        let mut asked = Vec::new();
+        for (key, view) in views.iter().filter(|(key, _)| comparable.contains(&key.source)) {
+            let (running, whole) = (running(view), view.whole());
+            let Some(seen) = self.groups.get_mut(*key) else { continue };
             if ours.contains(&whole) {
-                *known = Known::Ours;
+                seen.known = Known::Ours;
             }
-            let Known::Unproven { inherited, old } = known else { continue };
+            let Known::Unproven { inherited, old } = &mut seen.known else { continue };
             inherited.retain(|id| running.contains(id));
             old.retain(|id| inherited.contains(id));
-            if old.is_empty() && !inherited.is_empty() && asked < ASKED_MAX {
-                asked += 1;
-                if let Some(cloud) = self.clouds.get(&key.source) {
-                    *old = old_instances(cloud, &whole, inherited).await;
-                }
-                if !old.is_empty() {
-                    found.push((key, old.len()));
-                }
-            }
-            if !old.is_empty() {
-                foreign.insert(key.clone(), old.len());
+            if old.is_empty() && !inherited.is_empty() && asked.len() < ASKED_MAX {
+                let (cloud, inherited) = (self.clouds.get(&key.source), inherited.clone());
+                asked.extend(cloud.map(|cloud| async move { (*key, old_instances(cloud, &whole, &inherited).await) }));
             }
         }
+        let mut found: Vec<_> = iter(asked).buffer_unordered(ASKED_AT_ONCE).collect().await;
+        found.retain(|(_, ids)| !ids.is_empty());
+        found.sort_by_key(|(key, _)| *key);
+        for (key, ids) in &found {
+            if let Some(Seen { known: Known::Unproven { old, .. }, .. }) = self.groups.get_mut(*key) {
+                old.clone_from(ids);
+            }
+        }
+        let is_compared = |key: &GroupKey| comparable.contains(&key.source);
+        let foreign = self.groups.iter().filter(|(key, _)| is_compared(key));
+        let foreign = foreign.filter_map(|(key, seen)| Some((key.clone(), seen.foreign()?))).collect();
         self.cluster.store(Some(Cluster { judged: Instant::now(), nodes, foreign }));
-        for (group, instances) in found {
+        for (group, ids) in found {
             tracing::warn!(
-                %group, instances,
+                %group, instances = ids.len(),
                 "node group seems to belong to another cluster: none of its instances is a node of this one; \
                     deletions are refused"
             );
@@ -111,7 +120,8 @@ impl Judge {
         nodes: &HashSet<ProviderId>,
     ) -> HashSet<GroupKey> {
         let is_ours = |(key, view): &(&&GroupKey, &&GroupView)| {
-            matches!(self.groups.get(**key), Some(Known::Ours)) || running(view).iter().any(|id| nodes.contains(*id))
+            self.groups.get(**key).is_some_and(|seen| matches!(seen.known, Known::Ours))
+                || running(view).iter().any(|id| nodes.contains(*id))
         };
         views.iter().filter(is_ours).map(|(_, view)| view.whole()).collect()
     }
@@ -122,6 +132,21 @@ impl Judge {
         let recognises =
             |cloud: &ReadOnlyCloud| nodes.iter().any(|id| cloud.recognise(id.as_str()) != Recognition::Foreign);
         self.clouds.iter().filter(|(_, cloud)| recognises(cloud)).map(|(name, _)| Arc::clone(name)).collect()
+    }
+}
+
+impl Seen {
+    fn first(view: &GroupView) -> Self {
+        let inherited = running(view).into_iter().cloned().collect();
+        Self { identity: view.identity, known: Known::Unproven { inherited, old: HashSet::new() } }
+    }
+
+    /// How many instances show that it belongs to another cluster, if any do.
+    fn foreign(&self) -> Option<usize> {
+        match &self.known {
+            Known::Unproven { old, .. } if !old.is_empty() => Some(old.len()),
+            _ => None,
+        }
     }
 }
 
@@ -148,5 +173,67 @@ async fn old_instances(
             HashSet::new()
         }
         Err(_elapsed) => HashSet::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::cloud::{Family, Permit};
+    use crate::clouds::simulated::{GroupPlan, Simulated};
+    use crate::fleet::mailbox::Mailbox;
+    use crate::fleet::options::Options;
+    use crate::fleet::snapshot::{TemplateState, Unlisted};
+    use crate::fleet::store::Store;
+    use crate::group::{GroupStatus, ReportedInstance};
+
+    const OURS: &str = "aws:///us-east-1a/i-0a1b2c3d4e5f60718";
+    const THEIRS: &str = "aws:///us-east-1a/i-0a1b2c3d4e5f60719";
+
+    fn key() -> GroupKey {
+        GroupKey { source: "us".into(), name: "web".into() }
+    }
+
+    /// The group with one instance.
+    fn snapshot(arn: &str, instance: &str) -> Arc<Snapshot> {
+        let reported =
+            ReportedInstance { id: instance.into(), state: InstanceState::Running, failure: None, exists: true };
+        let status = GroupStatus { target: 1, capacity: 1, live: 1, unfilled: 0, instances: vec![reported] };
+        let store = Store::default();
+        store.publish(GroupView {
+            key: key(),
+            zone: None,
+            identity: Some(Identity::of(&[arn])),
+            family: Family::Aws,
+            min: 0,
+            max: 10,
+            status: Arc::new(status),
+            retained: 0,
+            template: TemplateState::Pending,
+            options: Options::default(),
+            observed: Instant::now(),
+            growth: Permit::Granted,
+            removal: Permit::Granted,
+            doubt: None,
+            mailbox: Mailbox::new(&mpsc::channel(1).0),
+            unlisted: Unlisted::default(),
+        });
+        Arc::clone(&store.load())
+    }
+
+    #[tokio::test]
+    async fn a_group_that_is_created_again_is_not_ours_because_the_old_one_was() {
+        let cloud: ReadOnlyCloud = Arc::new(Simulated::with_groups(1, [GroupPlan::aws("web")]));
+        let mut judge = Judge::new([("us".into(), cloud)].into(), Arc::default());
+        let node = Node { provider_id: OURS.to_owned(), ..Node::default() };
+        let mut is_ours = async |snapshot: Arc<Snapshot>| {
+            judge.compare(&snapshot, Some(&[Arc::new(node.clone())])).await;
+            matches!(judge.groups[&key()].known, Known::Ours)
+        };
+        assert!(is_ours(snapshot("first", OURS)).await);
+        assert!(is_ours(snapshot("first", THEIRS)).await, "it stays ours whatever it launches");
+        assert!(!is_ours(snapshot("second", THEIRS)).await, "another group under its name");
     }
 }

@@ -51,6 +51,7 @@ impl Keeper {
         let tagged = self.tagged.as_ref().map(|(_, options)| *options).unwrap_or_default();
         let view = GroupView {
             zone: zone.cloned(),
+            identity: reading.identity,
             family: self.context.cloud.family(),
             min: self.group.min_for(zone, &status),
             max: self.group.max_for(zone, status.target),

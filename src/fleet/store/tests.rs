@@ -28,6 +28,7 @@ fn view(name: &str, ids: &[&str]) -> GroupView {
     GroupView {
         zone: None,
         key: key(name),
+        identity: None,
         family: Family::Aws,
         min: 0,
         max: 10,

@@ -30,6 +30,7 @@ fn view(name: &str, live: u32, coming: u32, failed: u32) -> GroupView {
     GroupView {
         zone: None,
         key: key(name),
+        identity: None,
         family: Family::Azure,
         min: 0,
         max: 20,
