@@ -150,8 +150,22 @@ impl Groups {
         let name = &read.reading.name;
         self.warnings.log_new(name, read.warnings);
         let settings = Arc::new(LaunchSettings::of(group));
+        self.check_account(name, &settings)?;
         self.launch_settings.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone(), settings);
         Ok(read.reading)
+    }
+
+    /// A group that is created again stays in its account: credentials of another account show that account's group of
+    /// the same name, and its instances are not this cluster's.
+    fn check_account(&self, name: &GroupName, settings: &LaunchSettings) -> Result<(), String> {
+        let known = self.launch_settings.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+        match (known.as_ref().and_then(|known| known.account.as_ref()), &settings.account) {
+            (Some(known), Some(account)) if known != account => Err(format!(
+                "the credentials show a group of account {account}, and account {known} had it: restore the credentials \
+                 of that account, or restart Headcount if the group has moved"
+            )),
+            _ => Ok(()),
+        }
     }
 
     // A discovered group that has lost its tags is no longer served, even if it is read by name.

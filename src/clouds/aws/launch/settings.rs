@@ -22,6 +22,8 @@ const EKSCTL_LABELS: [&str; 2] = ["cluster-name", "nodegroup-name"];
 pub(in crate::clouds::aws) struct LaunchSettings {
     /// The [`crate::cloud::GroupReading::launch_fingerprint`] of the same description.
     pub(in crate::clouds::aws) launch_fingerprint: u64,
+    /// The account that the group is in, as its ARN says.
+    pub(in crate::clouds::aws) account: Option<String>,
     pub(super) method: LaunchMethod,
     /// Sorted, without duplicates.
     pub(super) zones: Vec<String>,
@@ -100,6 +102,7 @@ impl LaunchSettings {
         let labels = tags().filter(|(key, value)| is_label(key) && !value.is_empty());
         Self {
             launch_fingerprint: launch_fingerprint(group),
+            account: group.auto_scaling_group_arn().and_then(account).map(str::to_owned),
             method: LaunchMethod::of(group),
             zones,
             nodegroup: NodegroupKey::of(tags()),
@@ -108,6 +111,11 @@ impl LaunchSettings {
             labels: labels.map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
         }
     }
+}
+
+/// The account in an ARN.
+fn account(arn: &str) -> Option<&str> {
+    arn.split(':').nth(4).filter(|account| !account.is_empty())
 }
 
 /// Whether the mixed instances policy launches no on-demand instances. Without these settings, all instances are on

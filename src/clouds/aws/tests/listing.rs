@@ -87,3 +87,24 @@ async fn a_discovered_group_that_loses_its_tag_or_its_value_is_gone_also_by_name
     }
     assert_eq!(observed(&aws, "named").await.name, "named".into(), "a group that is named needs no tag");
 }
+
+/// A rotated Secret may hold the key of another account that has groups of the same names.
+#[tokio::test]
+async fn a_group_of_another_account_is_not_the_group_that_had_its_name() {
+    let of = |account: &str| {
+        let arn = format!("arn:aws:autoscaling:us-east-1:{account}:autoScalingGroup:1:autoScalingGroupName/asg");
+        group("asg").auto_scaling_group_arn(arn).build()
+    };
+    let fake = Fake::with(vec![of("111111111111")]);
+    let aws = fake.aws(named(&["asg"]));
+    assert_eq!(aws.list().await.expect("readable").groups.len(), 1);
+    fake.state(|state| state.groups[0] = of("222222222222"));
+    for _ in 0..2 {
+        let listing = aws.list().await.expect("readable");
+        let [(_, reason)] = &listing.broken[..] else { panic!("{listing:?}") };
+        assert!(reason.contains("account 222222222222, and account 111111111111 had it"), "{reason}");
+        assert!(aws.observe(&"asg".into()).await.is_err(), "nothing is written on it");
+    }
+    fake.state(|state| state.groups[0] = of("111111111111"));
+    assert_eq!(aws.list().await.expect("readable").groups.len(), 1, "the credentials are restored");
+}
