@@ -64,6 +64,11 @@ impl LaunchCall {
 }
 
 impl Launching {
+    /// Whether a caller waits for it, or a call is being carried out.
+    pub(super) fn is_under_way(&self) -> bool {
+        !self.requests.is_empty() || self.calls.iter().any(|call| call.again_at.is_none())
+    }
+
     /// The requests that have no response yet.
     pub(super) fn requests(&self) -> impl Iterator<Item = RequestKey> {
         self.requests.iter().map(|request| request.key)

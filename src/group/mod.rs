@@ -275,7 +275,7 @@ impl Group {
 
     /// Whether every request has its response, and nothing is being written.
     pub(crate) fn is_idle(&self) -> bool {
-        let is_launching = self.launching.iter().flat_map(Launching::requests).next().is_some();
+        let is_launching = self.launching.iter().any(Launching::is_under_way);
         self.queue.is_empty() && self.second.is_empty() && self.job.is_none() && self.later.is_empty() && !is_launching
     }
 

@@ -3,7 +3,7 @@
 use super::super::event::{Effect, Event, ListingKey, PollEnd, ReadResult, Scope};
 use super::super::{Mutation, PlaceholderNames, Request, RequestKey};
 use super::*;
-use crate::cloud::{CloudError, Deletion, GrowsBy};
+use crate::cloud::{CloudError, Deletion, GrowsBy, LaunchResult};
 
 /// A machine, and the time.
 struct Machine {
@@ -216,4 +216,23 @@ fn a_preempted_deletion_that_is_refused_when_it_is_sent_again_is_sent_once_more(
     let refused = vec![(id(2), conflict)];
     machine.step(Event::Deleted(Ok(Deletion { already_gone: ids(3..4), refused, ..Deletion::default() })));
     assert_eq!(again(&mut machine, 3), Some(ids(2..3)), "the other one lives");
+}
+
+/// Its caller has the response, and the process must not end before the cloud has the launch (law 9).
+#[test]
+fn a_group_is_not_idle_while_a_launch_is_under_way() {
+    let mut three = reading(3, Some(counted(0..3)));
+    three.consistency.grows_by = GrowsBy::Launch;
+    let mut machine = Machine::new(three.clone());
+    machine.request(Mutation::Increase(1));
+    let effects = machine.step(Event::Read(machine.read(Ok(three))));
+    let launch = |effect: &Effect| if let Effect::Launch { operation, .. } = effect { Some(*operation) } else { None };
+    let operation = effects.iter().find_map(launch).expect("a launch");
+    machine.pass(6);
+    let effects = machine.step(Event::Woke);
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::Respond(_, Ok(())))), "{effects:?}");
+    assert!(!machine.group.is_idle());
+    let launched = LaunchResult { instances: vec![id(3).instance().to_owned()], failures: Vec::new() };
+    machine.step(Event::Launched(operation, Ok(launched)));
+    assert!(machine.group.is_idle());
 }
