@@ -46,13 +46,17 @@ fn sources_differ(old: &[Source], new: &[Source]) -> bool {
 }
 
 /// The groups that are to be served by zones.
-fn zones(config: &Config) -> Vec<(String, ZonePolicy)> {
+pub(super) fn zones(config: &Config) -> Vec<(String, ZonePolicy)> {
     let policies = config.groups.0.iter();
     policies.filter_map(|policy| Some((policy.matches.to_string(), policy.zones?))).collect()
 }
 
-/// The keys that differ: those that take effect now, and those that need a restart.
-pub(super) fn differences(old: &Config, new: &Config) -> (Vec<&'static str>, Vec<&'static str>) {
+/// The keys that differ: those that take effect now, and those that need a restart. `served` are the zones of the start.
+pub(super) fn differences(
+    old: &Config,
+    new: &Config,
+    served: &[(String, ZonePolicy)],
+) -> (Vec<&'static str>, Vec<&'static str>) {
     let names = |all: &[(&'static str, bool)]| {
         all.iter().filter(|(_, differs)| *differs).map(|(name, _)| *name).collect::<Vec<_>>()
     };
@@ -64,7 +68,7 @@ pub(super) fn differences(old: &Config, new: &Config) -> (Vec<&'static str>, Vec
         ("kubernetes.taints", old.taints != new.taints),
     ]);
     let restart = names(&[
-        ("groups[].zones", zones(old) != zones(new)),
+        ("groups[].zones", zones(new) != served),
         ("grpc", old.grpc != new.grpc),
         ("admin", old.admin != new.admin),
         ("refreshInterval", old.refresh_interval != new.refresh_interval),

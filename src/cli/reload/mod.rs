@@ -16,11 +16,11 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use tracing::{error, info, warn};
 
-use differences::{copy_credentials, differences, has_credentials, is_moved};
+use differences::{copy_credentials, differences, has_credentials, is_moved, zones};
 
 use super::clouds::{LivePrices, SignIn};
 use crate::config::{Arguments, Config, Source};
-use crate::fleet::{Fleet, LEARN_EVERY, Learner};
+use crate::fleet::{Fleet, LEARN_EVERY, Learner, ZonePolicy};
 use crate::grpc::tls::LiveTls;
 use crate::kubernetes;
 use crate::metrics::FamilySpec;
@@ -66,6 +66,8 @@ pub(super) struct Reload {
     /// Where the configuration is from; `None` for the demo, which has none.
     arguments: Option<Arguments>,
     config: Config,
+    /// Which groups the process serves by zone: as configured at its start.
+    zones: Vec<(String, ZonePolicy)>,
     counts: Counts,
     /// Credentials that did not work, by source, and when they were tried.
     refused: Vec<(Source, Instant)>,
@@ -86,7 +88,8 @@ impl Reload {
     /// From now on, SIGHUP no longer ends the process.
     pub(super) fn on_hangup(arguments: Option<Arguments>, config: Config) -> io::Result<Self> {
         let hangups = signal(SignalKind::hangup())?;
-        Ok(Self { hangups, arguments, config, counts: Counts::default(), refused: Vec::new() })
+        let zones = zones(&config);
+        Ok(Self { hangups, arguments, config, zones, counts: Counts::default(), refused: Vec::new() })
     }
 
     /// Registers the counts.
@@ -159,7 +162,7 @@ impl Reload {
             live_prices.set(new.live_prices, fleet.tasks());
         }
         self.counts.count(true);
-        let (changed, restart) = differences(&self.config, &new);
+        let (changed, restart) = differences(&self.config, &new, &self.zones);
         if changed.is_empty() && restart.is_empty() {
             info!("configuration reloaded; nothing has changed");
             return;
