@@ -74,8 +74,12 @@ impl Watcher {
         }
         for (name, reason) in page.broken {
             if self.unreadable_logged.insert(name.clone()) {
-                tracing::warn!(source = %self.name, group = %name, %reason, "node group cannot be understood; serving \
-                    the last reading");
+                match self.keepers.contains_key(&name) {
+                    true => tracing::warn!(source = %self.name, group = %name, %reason, "node group cannot be \
+                        understood; serving the last reading"),
+                    false => tracing::warn!(source = %self.name, group = %name, %reason, "node group cannot be \
+                        understood; it is not served yet"),
+                }
             }
             listed.seen.insert(name);
         }
