@@ -23,21 +23,22 @@ const ASKED_AT_ONCE: usize = 4;
 /// How long the cloud may take to return the age of a group's instances.
 const AGE_LIMIT: Duration = Duration::from_secs(10);
 
-/// Compares nodes and groups, and remembers what earlier comparisons showed.
+/// Compares nodes and groups.
 #[derive(Default)]
 pub(in crate::fleet) struct Judge {
     clouds: HashMap<Arc<str>, ReadOnlyCloud>,
     cluster: Arc<LiveCluster>,
-    groups: HashMap<GroupKey, Seen>,
 }
 
 /// A group that was compared. Another one under its name is judged anew.
-struct Seen {
+#[derive(Debug)]
+pub(super) struct Seen {
     identity: Option<Identity>,
     known: Known,
 }
 
 /// What is known about a group.
+#[derive(Debug)]
 enum Known {
     /// One of its instances was a node of this cluster, so the group belongs to it.
     Ours,
@@ -53,11 +54,11 @@ enum Known {
 
 impl Judge {
     pub(in crate::fleet) fn new(clouds: HashMap<Arc<str>, ReadOnlyCloud>, cluster: Arc<LiveCluster>) -> Self {
-        Self { clouds, cluster, groups: HashMap::new() }
+        Self { clouds, cluster }
     }
 
     /// Compares all groups with these nodes; `None` if nodes cannot be read.
-    pub(in crate::fleet) async fn compare(&mut self, snapshot: &Snapshot, nodes: Option<&[Arc<Node>]>) {
+    pub(in crate::fleet) async fn compare(&self, snapshot: &Snapshot, nodes: Option<&[Arc<Node>]>) {
         let nodes: HashSet<ProviderId> = nodes
             .unwrap_or_default()
             .iter()
@@ -65,22 +66,18 @@ impl Judge {
             .map(|node| ProviderId::from(node.provider_id.as_str()))
             .collect();
         let views: BTreeMap<&GroupKey, &GroupView> = snapshot.groups().map(|(_, view)| (&view.key, &**view)).collect();
-        self.groups.retain(|key, seen| views.get(key).is_some_and(|view| !differ(seen.identity, view.identity)));
-        // Groups are noted even if there are no nodes to compare with: what starts from now on is this cluster's.
-        for (key, view) in &views {
-            let seen = self.groups.entry((*key).clone()).or_insert_with(|| Seen::first(view));
-            seen.identity = view.identity.or(seen.identity);
-        }
+        let mut groups = self.cluster.seen.lock().await;
+        note_groups(&mut groups, &views);
         // Nothing follows from a list without nodes, or from one that was cut off.
         if nodes.is_empty() || nodes.len() >= NODES_MAX {
             return self.cluster.store(None);
         }
         let comparable = self.comparable_sources(&nodes);
-        let ours = self.of_this_cluster(&views, &nodes);
+        let ours = of_this_cluster(&groups, &views, &nodes);
         let mut asked = Vec::new();
         for (key, view) in views.iter().filter(|(key, _)| comparable.contains(&key.source)) {
             let (running, whole) = (running(view), view.whole());
-            let Some(seen) = self.groups.get_mut(*key) else { continue };
+            let Some(seen) = groups.get_mut(*key) else { continue };
             if ours.contains(&whole) {
                 seen.known = Known::Ours;
             }
@@ -96,12 +93,12 @@ impl Judge {
         found.retain(|(_, ids)| !ids.is_empty());
         found.sort_by_key(|(key, _)| *key);
         for (key, ids) in &found {
-            if let Some(Seen { known: Known::Unproven { old, .. }, .. }) = self.groups.get_mut(*key) {
+            if let Some(Seen { known: Known::Unproven { old, .. }, .. }) = groups.get_mut(*key) {
                 old.clone_from(ids);
             }
         }
         let is_compared = |key: &GroupKey| comparable.contains(&key.source);
-        let foreign = self.groups.iter().filter(|(key, _)| is_compared(key));
+        let foreign = groups.iter().filter(|(key, _)| is_compared(key));
         let foreign = foreign.filter_map(|(key, seen)| Some((key.clone(), seen.foreign()?))).collect();
         self.cluster.store(Some(Cluster { judged: Instant::now(), nodes, foreign }));
         for (group, ids) in found {
@@ -113,19 +110,6 @@ impl Judge {
         }
     }
 
-    /// The groups that belong to this cluster. Where each zone of a group is served, one with a node shows it for all.
-    fn of_this_cluster(
-        &self,
-        views: &BTreeMap<&GroupKey, &GroupView>,
-        nodes: &HashSet<ProviderId>,
-    ) -> HashSet<GroupKey> {
-        let is_ours = |(key, view): &(&&GroupKey, &&GroupView)| {
-            self.groups.get(**key).is_some_and(|seen| matches!(seen.known, Known::Ours))
-                || running(view).iter().any(|id| nodes.contains(*id))
-        };
-        views.iter().filter(is_ours).map(|(_, view)| view.whole()).collect()
-    }
-
     /// The sources whose IDs have the form of some of these nodes' IDs. Nothing follows about a source from another
     /// cloud's nodes.
     fn comparable_sources(&self, nodes: &HashSet<ProviderId>) -> HashSet<Arc<str>> {
@@ -133,6 +117,29 @@ impl Judge {
             |cloud: &ReadOnlyCloud| nodes.iter().any(|id| cloud.recognise(id.as_str()) != Recognition::Foreign);
         self.clouds.iter().filter(|(_, cloud)| recognises(cloud)).map(|(name, _)| Arc::clone(name)).collect()
     }
+}
+
+/// Notes the groups that there are, even if there are no nodes to compare with: what starts from now on is this
+/// cluster's.
+fn note_groups(groups: &mut HashMap<GroupKey, Seen>, views: &BTreeMap<&GroupKey, &GroupView>) {
+    groups.retain(|key, seen| views.get(key).is_some_and(|view| !differ(seen.identity, view.identity)));
+    for (key, view) in views {
+        let seen = groups.entry((*key).clone()).or_insert_with(|| Seen::first(view));
+        seen.identity = view.identity.or(seen.identity);
+    }
+}
+
+/// The groups that belong to this cluster. Where each zone of a group is served, one with a node shows it for all.
+fn of_this_cluster(
+    groups: &HashMap<GroupKey, Seen>,
+    views: &BTreeMap<&GroupKey, &GroupView>,
+    nodes: &HashSet<ProviderId>,
+) -> HashSet<GroupKey> {
+    let is_ours = |(key, view): &(&&GroupKey, &&GroupView)| {
+        groups.get(**key).is_some_and(|seen| matches!(seen.known, Known::Ours))
+            || running(view).iter().any(|id| nodes.contains(*id))
+    };
+    views.iter().filter(is_ours).map(|(_, view)| view.whole()).collect()
 }
 
 impl Seen {
@@ -182,30 +189,20 @@ mod tests {
 
     use super::*;
     use crate::cloud::{Family, Permit};
-    use crate::clouds::simulated::{GroupPlan, Simulated};
     use crate::fleet::mailbox::Mailbox;
     use crate::fleet::options::Options;
     use crate::fleet::snapshot::{TemplateState, Unlisted};
-    use crate::fleet::store::Store;
     use crate::group::{GroupStatus, ReportedInstance};
 
-    const OURS: &str = "aws:///us-east-1a/i-0a1b2c3d4e5f60718";
-    const THEIRS: &str = "aws:///us-east-1a/i-0a1b2c3d4e5f60719";
-
-    fn key() -> GroupKey {
-        GroupKey { source: "us".into(), name: "web".into() }
-    }
-
-    /// The group with one instance.
-    fn snapshot(arn: &str, instance: &str) -> Arc<Snapshot> {
+    /// The group, with one instance.
+    fn view(arn: Option<&str>, instance: &str) -> GroupView {
         let reported =
             ReportedInstance { id: instance.into(), state: InstanceState::Running, failure: None, exists: true };
         let status = GroupStatus { target: 1, capacity: 1, live: 1, unfilled: 0, instances: vec![reported] };
-        let store = Store::default();
-        store.publish(GroupView {
-            key: key(),
+        GroupView {
+            key: GroupKey { source: "us".into(), name: "web".into() },
             zone: None,
-            identity: Some(Identity::of(&[arn])),
+            identity: arn.map(|arn| Identity::of(&[arn])),
             family: Family::Aws,
             min: 0,
             max: 10,
@@ -219,21 +216,24 @@ mod tests {
             doubt: None,
             mailbox: Mailbox::new(&mpsc::channel(1).0),
             unlisted: Unlisted::default(),
-        });
-        Arc::clone(&store.load())
+        }
     }
 
-    #[tokio::test]
-    async fn a_group_that_is_created_again_is_not_ours_because_the_old_one_was() {
-        let cloud: ReadOnlyCloud = Arc::new(Simulated::with_groups(1, [GroupPlan::aws("web")]));
-        let mut judge = Judge::new([("us".into(), cloud)].into(), Arc::default());
-        let node = Node { provider_id: OURS.to_owned(), ..Node::default() };
-        let mut is_ours = async |snapshot: Arc<Snapshot>| {
-            judge.compare(&snapshot, Some(&[Arc::new(node.clone())])).await;
-            matches!(judge.groups[&key()].known, Known::Ours)
+    #[test]
+    fn a_group_that_is_created_again_is_not_ours_because_the_old_one_was() {
+        let mut groups = HashMap::new();
+        let mut note = |view: GroupView| {
+            note_groups(&mut groups, &[(&view.key, &view)].into());
+            let seen = groups.get_mut(&view.key).expect("noted");
+            let before = std::mem::replace(&mut seen.known, Known::Ours);
+            match before {
+                Known::Ours => None,
+                Known::Unproven { inherited, .. } => Some(inherited.into_iter().collect::<Vec<_>>()),
+            }
         };
-        assert!(is_ours(snapshot("first", OURS)).await);
-        assert!(is_ours(snapshot("first", THEIRS)).await, "it stays ours whatever it launches");
-        assert!(!is_ours(snapshot("second", THEIRS)).await, "another group under its name");
+        assert_eq!(note(view(Some("first"), "i-1")), Some(vec!["i-1".into()]));
+        assert_eq!(note(view(Some("first"), "i-2")), None, "it stays ours whatever it launches");
+        assert_eq!(note(view(None, "i-2")), None);
+        assert_eq!(note(view(Some("second"), "i-3")), Some(vec!["i-3".into()]), "another group under its name");
     }
 }

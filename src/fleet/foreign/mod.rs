@@ -14,10 +14,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
+use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 pub(super) use judge::Judge;
 pub use judge::NODE_AGE;
+use judge::Seen;
 
 use super::snapshot::GroupKey;
 use crate::cloud::ProviderId;
@@ -65,17 +67,22 @@ impl Cluster {
 
 /// What is known about the cluster's nodes now. Keepers read it, and one task replaces it.
 #[derive(Debug, Default)]
-pub(super) struct LiveCluster(ArcSwapOption<Cluster>);
+pub(super) struct LiveCluster {
+    last: ArcSwapOption<Cluster>,
+    /// What earlier comparisons showed. A task that takes over after a reload goes on from it: this process has launched
+    /// what started since.
+    seen: Mutex<HashMap<GroupKey, Seen>>,
+}
 
 impl LiveCluster {
     /// The last judgement; `None` if there are no nodes to compare with, or if it is too old.
     pub(super) fn load(&self, now: Instant) -> Option<Arc<Cluster>> {
-        let cluster = self.0.load_full()?;
+        let cluster = self.last.load_full()?;
         (now.saturating_duration_since(cluster.judged) <= JUDGEMENT_LIFE).then_some(cluster)
     }
 
     fn store(&self, cluster: Option<Cluster>) {
-        self.0.store(cluster.map(Arc::new));
+        self.last.store(cluster.map(Arc::new));
     }
 }
 

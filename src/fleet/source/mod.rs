@@ -111,9 +111,12 @@ impl Source {
         good.is_none_or(|good| good.elapsed() > self.rhythm.interval() || is_before(good))
     }
 
-    /// How old it may be before `Refresh` fails. One failed listing of an idle source is no reason.
+    /// How old it may be before `Refresh` fails. A source that cannot be read is no longer at rest: once its next listing
+    /// was due, it counts as a busy one.
     pub(super) fn stale_after(&self) -> Duration {
-        STALE_AFTER.max(self.rhythm.interval() * 3)
+        let (interval, busy) = (self.rhythm.interval(), self.rhythm.cadence.busy());
+        let is_failing = self.watched.borrow().problem.is_some();
+        STALE_AFTER.max(if is_failing { interval + busy * 2 } else { interval * 3 })
     }
 
     /// Whether it is paused until after this moment.
