@@ -3,7 +3,7 @@
 use super::super::event::{Effect, Event, ListingKey, PollEnd, ReadResult, Scope};
 use super::super::{Mutation, PlaceholderNames, Request, RequestKey};
 use super::*;
-use crate::cloud::{CloudError, Deletion, GrowsBy, LaunchResult};
+use crate::cloud::{Acceptance, CloudError, Deletion, GrowsBy, LaunchResult};
 
 /// A machine, and the time.
 struct Machine {
@@ -13,6 +13,8 @@ struct Machine {
     keys: u64,
     /// Whether the group is being read beside the writes.
     reads_beside: bool,
+    /// Whether its launch activity is.
+    reads_activity_beside: bool,
 }
 
 fn reading(desired: u32, instances: Option<Vec<Instance>>) -> GroupReading {
@@ -35,6 +37,7 @@ impl Machine {
             seconds: 0,
             keys: 0,
             reads_beside: false,
+            reads_activity_beside: false,
         };
         machine.step(Event::Started);
         machine
@@ -47,8 +50,10 @@ impl Machine {
 
     fn step(&mut self, event: Event) -> Vec<Effect> {
         self.reads_beside &= !matches!(event, Event::ReadBeside(..));
+        self.reads_activity_beside &= !matches!(event, Event::ActivityBeside(..));
         let effects = self.group.step(self.now, wall(self.seconds), event);
         self.reads_beside |= effects.iter().any(|effect| matches!(effect, Effect::ReadBeside(_)));
+        self.reads_activity_beside |= effects.iter().any(|effect| matches!(effect, Effect::ReadActivityBeside(_)));
         effects
     }
 
@@ -235,4 +240,35 @@ fn a_group_is_not_idle_while_a_launch_is_under_way() {
     let launched = LaunchResult { instances: vec![id(3).instance().to_owned()], failures: Vec::new() };
     machine.step(Event::Launched(operation, Ok(launched)));
     assert!(machine.group.is_idle());
+}
+
+#[test]
+fn only_a_list_that_is_younger_than_a_failed_scale_up_shows_what_it_made() {
+    let listed = |etag: &str, live| of_scale_set(etag, Provisioning::Failed, reading(5, Some(running(0..live))));
+    let mut machine = Machine::new(of_scale_set("1", Provisioning::Succeeded, reading(1, Some(running(0..1)))));
+    machine.request(Mutation::Increase(4));
+    let one = of_scale_set("1", Provisioning::Succeeded, reading(1, None));
+    assert_eq!(written(&machine.step(Event::Read(machine.read(Ok(one))))), Some(5));
+    let handle = Some(OperationHandle("increase".to_owned()));
+    machine.step(Event::CapacityWritten(Ok(Acceptance { handle })));
+    let operation = machine.group.state().in_flight().operations()[0].id;
+    machine.pass(10);
+    machine.step(Event::Polled(operation, PollEnd::Failed(shortage(wall(machine.seconds)))));
+    let failed = |machine: &Machine| machine.group.state().status().failed();
+    machine.pass(1);
+    let capacity = of_scale_set("2", Provisioning::Failed, reading(5, None));
+    machine.step(Event::Listed(machine.read(Ok(capacity)), ListingKey(1)));
+    assert_eq!(failed(&machine), 0, "which of the four were made is not known");
+    machine.read_beside(&listed("2", 3));
+    assert_eq!(failed(&machine), 2);
+}
+
+#[test]
+fn a_scale_up_does_not_wait_for_the_launch_activity_that_is_read_beside_it() {
+    let lacking = reading(4, Some(counted(0..2)));
+    let mut machine = Machine::new(lacking.clone());
+    assert!(machine.reads_activity_beside, "two are missing");
+    assert!(reads(&machine.request(Mutation::Increase(1)), Scope::Capacity));
+    assert_eq!(written(&machine.step(Event::Read(machine.read(Ok(lacking))))), Some(5));
+    assert!(machine.reads_activity_beside);
 }

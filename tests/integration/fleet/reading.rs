@@ -204,6 +204,7 @@ async fn a_group_that_vanishes_while_a_placeholder_is_deleted_is_not_served_agai
     };
     let (outcome, ()) = tokio::join!(fixture.delete("g", &placeholders), vanish);
     assert!(matches!(outcome, Err(FleetError::UnknownGroup { .. })), "{outcome:?}");
+    assert!(fixture.fleet.snapshot().group("g").is_none(), "by the time that the caller knows");
     sleep(Duration::from_secs(60)).await;
     assert!(fixture.fleet.snapshot().group("g").is_none());
 }
