@@ -32,7 +32,7 @@ pub struct LaunchSpec {
     pub has_one_thread_per_core: bool,
     /// The kubelet's pod limit, if the launch settings set one for all instance types.
     pub max_pods: Option<u32>,
-    /// The lowest limit of pods among several launch settings of which others leave it to the network.
+    /// The lowest pod limit that any of the launch settings sets, although others may set none.
     pub pods_at_most: Option<u32>,
     /// Whether EKS caps the pod limit, as it does in managed node groups that use one of its images.
     pub caps_pods: bool,

@@ -219,8 +219,8 @@ impl Fleet {
         outcome
     }
 
-    /// Sets the nodes of a scale-up aside, so that another one that arrives meanwhile does not count on them. Where the
-    /// group is served as one that refuses it, it says so itself.
+    /// Sets the nodes of a scale-up aside, so that another one that arrives meanwhile does not count on them. A
+    /// request that the group refuses as it is served is left to the group, which has the reason.
     fn reserve(
         &self,
         group: &Arc<str>,

@@ -84,6 +84,31 @@ pub struct GroupView {
 pub type Unlisted = Arc<BTreeMap<ProviderId, Instant>>;
 
 impl GroupView {
+    /// A group of AWS with these instances, for tests.
+    #[cfg(test)]
+    pub(super) fn with_instances(key: GroupKey, instances: Vec<ReportedInstance>) -> Self {
+        let number = u32::try_from(instances.len()).expect("few");
+        let status = GroupStatus { target: number, capacity: number, live: number, unfilled: 0, instances };
+        Self {
+            key,
+            zone: None,
+            identity: None,
+            family: Family::Aws,
+            min: 0,
+            max: 10,
+            status: Arc::new(status),
+            retained: 0,
+            template: TemplateState::Pending,
+            options: Options::default(),
+            observed: Instant::now(),
+            growth: Permit::Granted,
+            removal: Permit::Granted,
+            doubt: None,
+            mailbox: Mailbox::new(&tokio::sync::mpsc::channel(1).0),
+            unlisted: Unlisted::default(),
+        }
+    }
+
     /// The group that it is, or is a zone of.
     pub fn whole(&self) -> GroupKey {
         let name = self.key.name.as_str();

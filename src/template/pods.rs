@@ -41,15 +41,19 @@ pub(super) fn pods(
     let of_network = of_network.into_iter().filter(|_| counts_addresses);
     let capped = of_launch.into_iter().chain(of_network).map(|(pods, provenance)| (cap(input, cpu, pods), provenance));
     let of_machine = limits.into_iter().chain(capped).map(|(pods, provenance)| (Quantity::units(pods), provenance));
-    let default = (Quantity::units(DEFAULT.min(input.launch.pods_at_most.unwrap_or(DEFAULT))), Provenance::Default);
+    let default = (Quantity::units(at_most(input, DEFAULT)), Provenance::Default);
     let candidates = max_pods.into_iter().chain(explicit).chain(of_machine).chain(std::iter::once(default.clone()));
     WithProvenance::first(candidates).unwrap_or_else(|| WithProvenance::new(default.0, default.1))
 }
 
-/// Caps a limit as EKS does in managed node groups, even if the user's launch template sets the limit. Where the nodes of
-/// some launch settings have fewer pods, all have.
+/// No more pods than the nodes of any of the launch settings have.
+fn at_most(input: &Input<'_>, pods: u32) -> u32 {
+    pods.min(input.launch.pods_at_most.unwrap_or(u32::MAX))
+}
+
+/// Caps a limit as EKS does in managed node groups, even if the user's launch template sets the limit.
 fn cap(input: &Input<'_>, cpu: Quantity, pods: u32) -> u32 {
-    let pods = pods.min(input.launch.pods_at_most.unwrap_or(u32::MAX));
+    let pods = at_most(input, pods);
     if !input.launch.caps_pods {
         return pods;
     }

@@ -185,38 +185,16 @@ async fn old_instances(
 
 #[cfg(test)]
 mod tests {
-    use tokio::sync::mpsc;
-
     use super::*;
-    use crate::cloud::{Family, Permit};
-    use crate::fleet::mailbox::Mailbox;
-    use crate::fleet::options::Options;
-    use crate::fleet::snapshot::{TemplateState, Unlisted};
-    use crate::group::{GroupStatus, ReportedInstance};
+    use crate::group::ReportedInstance;
 
     /// The group, with one instance.
     fn view(arn: Option<&str>, instance: &str) -> GroupView {
         let reported =
             ReportedInstance { id: instance.into(), state: InstanceState::Running, failure: None, exists: true };
-        let status = GroupStatus { target: 1, capacity: 1, live: 1, unfilled: 0, instances: vec![reported] };
-        GroupView {
-            key: GroupKey { source: "us".into(), name: "web".into() },
-            zone: None,
-            identity: arn.map(|arn| Identity::of(&[arn])),
-            family: Family::Aws,
-            min: 0,
-            max: 10,
-            status: Arc::new(status),
-            retained: 0,
-            template: TemplateState::Pending,
-            options: Options::default(),
-            observed: Instant::now(),
-            growth: Permit::Granted,
-            removal: Permit::Granted,
-            doubt: None,
-            mailbox: Mailbox::new(&mpsc::channel(1).0),
-            unlisted: Unlisted::default(),
-        }
+        let key = GroupKey { source: "us".into(), name: "web".into() };
+        let identity = arn.map(|arn| Identity::of(&[arn]));
+        GroupView { identity, ..GroupView::with_instances(key, vec![reported]) }
     }
 
     #[test]

@@ -2,14 +2,10 @@
 
 use std::time::Duration;
 
-use tokio::sync::mpsc;
 use tokio::time::advance;
 
 use super::*;
-use crate::cloud::{Family, InstanceState, Permit};
-use crate::fleet::mailbox::Mailbox;
-use crate::fleet::options::Options;
-use crate::fleet::snapshot::TemplateState;
+use crate::cloud::InstanceState;
 
 const MOVED: &str = "aws:///us-east-1a/i-1";
 
@@ -23,26 +19,7 @@ fn reported(id: &str) -> ReportedInstance {
 }
 
 fn view(name: &str, ids: &[&str]) -> GroupView {
-    let instances: Vec<_> = ids.iter().map(|id| reported(id)).collect();
-    let count = u32::try_from(ids.len()).expect("a small number");
-    GroupView {
-        zone: None,
-        key: key(name),
-        identity: None,
-        family: Family::Aws,
-        min: 0,
-        max: 10,
-        status: Arc::new(GroupStatus { target: count, capacity: count, live: count, unfilled: 0, instances }),
-        retained: 0,
-        template: TemplateState::Pending,
-        options: Options::default(),
-        observed: Instant::now(),
-        growth: Permit::Granted,
-        removal: Permit::Granted,
-        doubt: None,
-        mailbox: Mailbox::new(&mpsc::channel(1).0),
-        unlisted: Unlisted::default(),
-    }
+    GroupView::with_instances(key(name), ids.iter().map(|id| reported(id)).collect())
 }
 
 impl Store {

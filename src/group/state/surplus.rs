@@ -57,8 +57,8 @@ impl GroupState {
             && live.any(|one| deleted.contains(&one.id))
     }
 
-    /// Whether the capacity fell from `before` by more than our writes and the instances that left account for: those that
-    /// it counted. Called with `in_flight` as it is after the observation.
+    /// Whether the capacity fell from `before` by more than our writes account for, and the instances that it counted and
+    /// that left. Called with `in_flight` as it is after the observation.
     pub(crate) fn is_capacity_lost(&self, before: u32, observation: &Observation) -> bool {
         let fell = before.saturating_sub(self.in_flight.capacity(&observation.reading));
         let listed: BTreeSet<&ProviderId> = observation.instances.iter().map(|instance| &instance.id).collect();

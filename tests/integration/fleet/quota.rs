@@ -74,7 +74,7 @@ impl WritableCloud for Limited {
     }
 }
 
-/// A fleet with one group of 1 to 9 nodes, in a source that the Cluster Autoscaler calls.
+/// A fleet with one group of one node, which may have nine, in a source that the Cluster Autoscaler calls.
 struct Setup {
     limited: Arc<Limited>,
     fleet: Fleet,

@@ -1,11 +1,5 @@
-use tokio::sync::mpsc;
-use tokio::time::Instant;
-
 use super::*;
-use crate::cloud::{Failure, FailureClass, Family, Permit, ProviderId, Quota, QuotaUse};
-use crate::fleet::mailbox::Mailbox;
-use crate::fleet::options::Options;
-use crate::fleet::snapshot::{TemplateState, Unlisted};
+use crate::cloud::{Failure, FailureClass, Family, ProviderId, Quota, QuotaUse};
 use crate::group::{GroupStatus, ReportedInstance};
 
 /// A group of target `live`, of which so many more are coming, and so many failed.
@@ -25,26 +19,10 @@ fn view(name: &str, live: u32, coming: u32, failed: u32) -> GroupView {
     let running = (0..live).map(|number| instance(number, InstanceState::Running, None, true));
     let coming_ones = (0..coming).map(|number| instance(100 + number, InstanceState::Creating, None, false));
     let failed_ones = (0..failed).map(|number| instance(200 + number, InstanceState::Creating, Some(failure()), false));
-    let target = live + coming + failed;
     let instances = running.chain(coming_ones).chain(failed_ones).collect();
-    GroupView {
-        zone: None,
-        key: key(name),
-        identity: None,
-        family: Family::Azure,
-        min: 0,
-        max: 20,
-        status: Arc::new(GroupStatus { target, capacity: target, live, unfilled: 0, instances }),
-        retained: 0,
-        template: TemplateState::Pending,
-        options: Options::default(),
-        observed: Instant::now(),
-        growth: Permit::Granted,
-        removal: Permit::Granted,
-        doubt: None,
-        mailbox: Mailbox::new(&mpsc::channel(1).0),
-        unlisted: Unlisted::default(),
-    }
+    let view = GroupView::with_instances(key(name), instances);
+    let status = Arc::new(GroupStatus { live, ..GroupStatus::clone(&view.status) });
+    GroupView { family: Family::Azure, max: 20, status, ..view }
 }
 
 fn key(name: &str) -> GroupKey {
