@@ -105,15 +105,15 @@ impl Launch {
         Shown { launch, gap, listed: count(listed.len()).min(self.number) }
     }
 
-    /// This launch, where the capacity that was read has no room yet for so much of it.
-    fn after(mut self, unshown: u32, listed: u32, begun: Time) -> Self {
+    /// This launch, where the capacity that was read at this moment has no room yet for so much of it.
+    fn after(mut self, unshown: u32, listed: u32, read: Time) -> Self {
         self.unshown = unshown;
         if let Some(known) = &mut self.launched {
             // A list without any of them is older than the launch, whatever its capacity is.
             let is_younger = listed > 0 || known.all.is_empty();
             known.is_shown |= is_younger && unshown == 0;
             // A capacity that has shown it is not enough: this read may lag behind that one.
-            let is_raised = begun.since(known.at) > LAUNCH_RAISES;
+            let is_raised = read.since(known.at) > LAUNCH_RAISES;
             self.unshown = if is_younger && is_raised { 0 } else { unshown };
         }
         self
@@ -123,12 +123,27 @@ impl Launch {
         self.unshown == 0 && self.unlisted == 0 && self.launched.as_ref().is_some_and(|known| known.is_shown)
     }
 
-    fn is_over(&self, now: Time) -> bool {
+    /// Whether no capacity that was read at this moment lacks it any more.
+    fn is_over(&self, read: Time, now: Time) -> bool {
         match &self.launched {
-            Some(known) => now.since(known.at) > SETTLE,
+            Some(known) => read.since(known.at) > SETTLE || now.since(known.at) > SETTLE + LAUNCH_RAISES,
             None => now.since(self.sent) > OPERATION_LIFE,
         }
     }
+}
+
+/// For each launch, when the capacity was read that an observation shows: no later than the next launch was sent of which
+/// nothing is listed.
+fn times_of_reading(shown: &[Shown], begun: Time) -> Vec<Time> {
+    let mut read = begun;
+    let times = shown.iter().rev().map(|one| {
+        let before = read;
+        read = if one.listed == 0 { read.min(one.launch.sent) } else { read };
+        before
+    });
+    let mut times: Vec<Time> = times.collect();
+    times.reverse();
+    times
 }
 
 impl InFlight {
@@ -249,13 +264,16 @@ impl InFlight {
         let shown: Vec<Shown> = shown.collect();
         let unraised: u32 = shown.iter().map(|one| one.gap.min(one.listed)).sum();
         let mut others = beyond.saturating_sub(unraised);
-        let after = |Shown { launch, gap, listed }| {
+        let read = times_of_reading(&shown, observation.begun);
+        let after = |(Shown { launch, gap, listed }, read)| {
             let more = others.min(listed.saturating_sub(gap));
             others -= more;
-            Launch::after(launch, gap + more, listed, observation.begun)
+            Launch::after(launch, gap + more, listed, read)
         };
-        self.launches = shown.into_iter().map(after).collect();
-        self.launches.retain(|launch| !launch.is_over(observation.begun));
+        let launches: Vec<Launch> = shown.into_iter().zip(read.iter().copied()).map(after).collect();
+        let launches = launches.into_iter().zip(read);
+        let open = launches.filter(|(launch, read)| !launch.is_over(*read, observation.begun));
+        self.launches = open.map(|(launch, _)| launch).collect();
     }
 
     /// The capacity that a read means, with the capacity writes that it may not show yet.

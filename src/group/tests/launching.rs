@@ -82,6 +82,19 @@ fn a_read_that_lags_behind_a_capacity_that_was_shown_takes_nothing_back() {
 }
 
 #[test]
+fn a_read_that_lags_behind_a_later_launch_takes_the_earlier_one_back_neither() {
+    let mut group = Group::new(1, running(0..1));
+    let first = group.launch(1);
+    group.end(first, 1..2);
+    group.see(1, running(0..2));
+    group.launch(1);
+    assert_eq!(group.target(), 3);
+    group.pass(11);
+    group.see(1, running(0..2));
+    assert_eq!(group.target(), 3, "as the second launch was computed: the capacity did not count the first one yet");
+}
+
+#[test]
 fn a_read_that_lags_behind_a_deletion_takes_no_launch_after_it_back() {
     let mut group = Group::new(3, counted(0..3));
     group.delete_with(0..1, None);
