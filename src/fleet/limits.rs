@@ -35,6 +35,8 @@ pub(crate) const POLL_PAUSE_MAX: Duration = Duration::from_secs(60);
 pub(crate) const POLLS_FAIL_FOR: Duration = Duration::from_secs(120);
 /// One poll may take this long.
 pub(crate) const POLL_LIMIT: Duration = Duration::from_secs(10);
+/// Operations of one group that are polled at a time for a write.
+pub(crate) const POLLS_AT_A_TIME: usize = 16;
 /// Polls end after this many responses in a row that deny the poll or report no such operation. A single one may come
 /// from a permission that is just being granted, or from a replica that lags.
 pub(crate) const POLLS_REFUSED_MAX: u32 = 2;

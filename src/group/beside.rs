@@ -42,7 +42,6 @@ impl Group {
             }
             Event::ActivityBeside(activity) => self.activity_beside_ended(activity),
             Event::ActivityPanicked => self.beside.is_reading_activity = false,
-            Event::Polled(operation, end) => self.polled(operation, end),
             _ => debug_assert!(false, "this event is not deferred"),
         }
     }

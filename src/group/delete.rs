@@ -10,6 +10,7 @@ use super::job::{Answer, CapacityOutcome, Progress, SentDeletion};
 use super::reading::Need;
 use super::refusal::WriteError;
 use super::removal::{Removal, requests};
+use super::replace::RoomFirst;
 use super::request::{Mutation, Request, RequestKey};
 use crate::cloud::{CloudError, Deletion, Instance, InstanceState, ProviderId};
 
@@ -76,12 +77,13 @@ impl Group {
                     if self.fresh.is_none() {
                         Step::Read
                     } else {
-                        match self.make_room(&removals) {
-                            Ok(true) => return Some(Deleting { removals, step: Step::Raised }),
-                            Ok(false) => {
+                        match self.room_first(job, &removals) {
+                            Ok(RoomFirst::NotNeeded) => {
                                 removals = self.send_removals(removals)?;
                                 return Some(Deleting { removals, step: Step::Sent });
                             }
+                            Ok(RoomFirst::Waiting) => return Some(Deleting { removals, step: Step::Read }),
+                            Ok(RoomFirst::Sent) => return Some(Deleting { removals, step: Step::Raised }),
                             Err(error) => {
                                 removals = self.refuse_replaced(removals, &error);
                                 Step::Check

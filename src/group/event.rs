@@ -48,6 +48,13 @@ pub(crate) enum Event {
     Deleted(Result<Deletion, CloudError>),
     /// The polls of an operation have ended.
     Polled(OperationId, PollEnd),
+    /// Operations that a write counts on were polled once.
+    PolledForWrite {
+        /// Those that have ended.
+        ended: Vec<(OperationId, PollEnd)>,
+        /// Why one of the others could not be polled.
+        error: Option<CloudError>,
+    },
     /// A moment has come that the machine waits for.
     Woke,
 }
@@ -146,6 +153,13 @@ pub(crate) enum Effect {
     },
     /// Poll an operation to its end: [`Event::Polled`].
     Poll(OperationId, OperationHandle),
+    /// Poll these operations once, for a write: [`Event::PolledForWrite`].
+    PollForWrite {
+        /// The operations.
+        operations: Vec<(OperationId, OperationHandle)>,
+        /// How long all of it may take.
+        limit: Duration,
+    },
     /// Part of a request took effect: its caller is not told any more that nothing was sent.
     Begin(RequestKey),
     /// Nothing was sent for a request after all: its caller may give it up again.

@@ -9,9 +9,9 @@ use super::event::{Effect, Note, Scope};
 use super::job::{Answer, Call, CapacityOutcome, Progress};
 use super::limits::DETAIL_LIMIT;
 use super::plan;
-use super::reading::Need;
 use super::refusal::WriteError;
 use super::request::{Request, RequestKey};
+use super::room::Room;
 use super::state::WriteReason;
 use crate::cloud::{CloudError, Missing, Permit, Shortfall, ZoneName};
 
@@ -23,6 +23,11 @@ pub(super) fn reason_of_revival() -> String {
 /// The error for that.
 pub(super) fn may_exceed() -> WriteError {
     WriteError::Contended(reason_of_revival())
+}
+
+/// By how much these requests grow the group, if only one of them is granted.
+fn least_growth_of(requests: &[Request]) -> u32 {
+    requests.iter().map(|request| request.mutation.growth()).min().unwrap_or_default()
 }
 
 /// Scale-ups that are carried out with one write.
@@ -67,13 +72,18 @@ impl Group {
             return None;
         }
         match step {
-            Step::Read(scope) => match self.need(job, scope) {
-                Need::Waiting => Some(Growing { requests, step, is_dated }),
-                Need::Failed(error) => {
+            Step::Read(scope) => match self.room_to_raise(job, scope, least_growth_of(&requests)) {
+                Room::Waiting => Some(Growing { requests, step, is_dated }),
+                Room::Failed(error) => {
                     self.respond_all(requests, &error);
                     None
                 }
-                Need::Met => match self.date(is_dated) {
+                Room::TooLittle => {
+                    self.log(Note::GrowthBlockedByDeletions(least_growth_of(&requests)));
+                    let requests = self.wait_to_grow(job, requests, None, may_exceed())?;
+                    Some(Growing { requests, step, is_dated })
+                }
+                Room::Enough => match self.date(is_dated) {
                     Some(step) => Some(Growing { requests, step, is_dated: true }),
                     None => self.raise(job, requests, is_dated),
                 },
@@ -161,15 +171,6 @@ impl Group {
             let requests = self.wait_to_grow(job, requests, None, error)?;
             return Some(Growing { requests, step: Step::Read(Scope::Instances), is_dated });
         };
-        if plan::may_have_revived(&self.state, to) {
-            let step = Step::Read(Scope::Instances);
-            if !self.has_fresh(Scope::Instances) {
-                return Some(Growing { requests, step, is_dated });
-            }
-            self.log(Note::GrowthBlockedByDeletions(delta));
-            let requests = self.wait_to_grow(job, requests, None, may_exceed())?;
-            return Some(Growing { requests, step, is_dated });
-        }
         let keys = requests.iter().map(|request| request.key).collect();
         match self.send_capacity(to, WriteReason::Requested, keys) {
             Ok(()) => Some(Growing { requests, step: Step::Sent { reinstated }, is_dated }),

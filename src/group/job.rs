@@ -13,6 +13,7 @@ use super::limits::{ATTEMPT_PAUSE_MAX, ATTEMPT_PAUSE_MIN, DETAIL_LIMIT, LOST_PAT
 use super::lower::Lowering;
 use super::observation::count;
 use super::operation::OperationId;
+use super::reading::Polls;
 use super::refusal::WriteError;
 use super::replace::Replace;
 use super::state::WriteReason;
@@ -82,6 +83,15 @@ pub(super) struct Wanted {
     pub is_gone: bool,
     /// Why an earlier attempt failed.
     pub before: Option<CloudError>,
+    /// What polls have told since the read before this one.
+    #[serde(default)]
+    pub polls: Polls,
+}
+
+impl Wanted {
+    pub(super) fn new(scope: Scope) -> Self {
+        Self { scope, is_gone: false, before: None, polls: Polls::NotAsked }
+    }
 }
 
 /// What the cloud answered to a job's last call.
@@ -113,6 +123,7 @@ pub(super) enum Call {
     /// A read, with the time that it had.
     Read(Scope, Duration),
     Activity,
+    Polls,
     Capacity(SentCapacity),
     Deletion(SentDeletion),
 }

@@ -30,6 +30,7 @@ mod refusal;
 mod removal;
 mod replace;
 mod request;
+mod room;
 mod served;
 mod state;
 mod status;
@@ -309,13 +310,11 @@ impl Group {
             Event::CapacityWritten(outcome) => self.capacity_written(outcome),
             Event::Launched(operation, outcome) => self.launched(operation, outcome),
             Event::Deleted(outcome) => self.deleted(outcome),
+            // At once: a write that is being prepared may count on this deletion.
+            Event::Polled(operation, end) => self.polled(operation, end),
+            Event::PolledForWrite { ended, error } => self.polled_for_write(ended, error),
             Event::Woke => self.wake(),
-            beside => {
-                if let Event::Polled(operation, end) = &beside {
-                    self.end_held(*operation, end);
-                }
-                self.later.push_back(beside);
-            }
+            beside => self.later.push_back(beside),
         }
     }
 

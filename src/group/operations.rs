@@ -35,6 +35,11 @@ impl Group {
 
     /// The polls of an operation have ended.
     pub(super) fn polled(&mut self, operation: OperationId, end: PollEnd) {
+        self.end_held(operation, &end);
+        // A poll for a write may have told it before.
+        if !self.is_awaited(operation) {
+            return;
+        }
         match end {
             PollEnd::Succeeded => {
                 self.log(Note::Finished(operation));
@@ -48,6 +53,12 @@ impl Group {
             PollEnd::Preempted => self.preempted(operation),
         }
         self.read_soon();
+    }
+
+    fn is_awaited(&self, operation: OperationId) -> bool {
+        let is_running = |one: &Operation| one.id == operation && one.running().is_some();
+        self.state.in_flight().operations().iter().any(is_running)
+            && !self.failed.iter().any(|failed| failed.operation == operation)
     }
 
     /// The cloud preferred another operation. A deletion is sent once more. A new capacity is part of the group, and

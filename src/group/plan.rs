@@ -359,32 +359,52 @@ pub(crate) fn raised_capacity(state: &GroupState, delta: u32) -> Option<u32> {
     (is_permitted && to > reading.desired && to > base).then_some(to)
 }
 
-/// Whether a scale set with this capacity may have more VMs than that: nothing runs in it any more, so that deletions
-/// whose outcome is not known yet may have failed. The capacity stays as low as when they were accepted (autoscaler
-/// #7432). A list that was read with the capacity shows which VMs they have left.
-pub(crate) fn may_have_revived(state: &GroupState, capacity: u32) -> bool {
-    let observation = state.observation();
-    lists_more_than(state, capacity, observation.detailed < observation.begun)
+/// Whether a scale-up by `number` leaves less room than VMs are listed, so that it counts on deletions under way, or on
+/// some that have ended without a word of how.
+pub(crate) fn counts_on_deletions(state: &GroupState, number: u32) -> bool {
+    let (in_flight, listed) = (state.in_flight(), &state.observation().instances);
+    let is_there = |one: &&Instance| one.counts != Counts::No && !in_flight.is_deleted(&one.id);
+    can_revive(state)
+        && raised_capacity(state, number).is_some_and(|to| count(listed.iter().filter(is_there).count()) > to)
+        && (is_idle(state) || listed.iter().filter(is_there).any(|one| in_flight.is_leaving(one)))
 }
 
-/// Whether no scale-up is written because a list shows that such VMs live.
-pub(crate) fn has_revived(state: &GroupState) -> bool {
-    lists_more_than(state, base_of_growth(state).saturating_add(1), false)
+/// Whether polls of deletions of ours tell which of the listed VMs live: nothing else seems to delete any, and something
+/// runs in the scale set.
+pub(crate) fn is_told_by_polls(state: &GroupState) -> bool {
+    let is_others = |one: &Instance| one.state == InstanceState::Deleting && !state.in_flight().deletes(&one.id);
+    !is_idle(state) && !state.observation().instances.iter().any(is_others) && state.in_flight().deletions_are_polled()
 }
 
-/// Whether more VMs may live than this, in a scale set in which nothing runs. Those that an old list shows as being
-/// deleted may live by now.
-fn lists_more_than(state: &GroupState, capacity: u32, is_old: bool) -> bool {
-    let observation = state.observation();
-    let reading = &observation.reading;
-    let can_revive = reading.consistency.deletions == Deletions::CanFail && !state.is_nominal();
-    let may_live = |one: &&Instance| {
-        let is_going = !is_old && one.state == InstanceState::Deleting;
-        !is_going && one.counts != Counts::No && !state.in_flight().is_deleted(&one.id)
+/// Whether a scale-up by `number` leaves room for all VMs that live if deletions whose end is not known have failed. Those
+/// that a list shows as being deleted leave, and so do those of which polls have just told that. Where nothing runs in
+/// the scale set, any deletion has ended.
+pub(crate) fn leaves_room(state: &GroupState, number: u32, has_polled: bool) -> bool {
+    let (in_flight, is_idle) = (state.in_flight(), is_idle(state));
+    let leaves = |one: &Instance| {
+        let is_told = has_polled && !is_idle && in_flight.is_running_deletion(&one.id);
+        one.state == InstanceState::Deleting || in_flight.is_deleted(&one.id) || is_told
     };
-    can_revive
-        && reading.provisioning != Provisioning::Running
-        && count(observation.instances.iter().filter(may_live).count()) > capacity
+    let listed = state.observation().instances.iter();
+    let mut live = listed.filter(|one| one.counts != Counts::No && !leaves(one));
+    let number_of_live = count(live.clone().count());
+    let may_have_failed = is_idle || live.any(|one| in_flight.deletes(&one.id));
+    !may_have_failed || raised_capacity(state, number).is_none_or(|to| number_of_live <= to)
+}
+
+/// Whether no scale-up is written because deletions have ended, and a list shows that their VMs live.
+pub(crate) fn has_revived(state: &GroupState) -> bool {
+    is_idle(state) && counts_on_deletions(state, 1) && !leaves_room(state, 1, false)
+}
+
+/// Whether VMs live again if their deletion fails, and a capacity that is lower than their number deletes some.
+fn can_revive(state: &GroupState) -> bool {
+    state.observation().reading.consistency.deletions == Deletions::CanFail && !state.is_nominal()
+}
+
+/// Whether nothing runs in the scale set.
+fn is_idle(state: &GroupState) -> bool {
+    state.observation().reading.provisioning != Provisioning::Running
 }
 
 /// The capacity that a capacity which our own writes left too low is raised back to (law 11), if it is. Otherwise, the

@@ -20,7 +20,22 @@ use crate::cloud::{CloudError, GroupReading};
 pub(super) struct Fresh {
     /// What the write is conditional on, where the cloud has preconditions.
     pub basis: GroupReading,
-    scope: Scope,
+    pub scope: Scope,
+    /// What polls of the deletions that the write counts on have told.
+    #[serde(default)]
+    pub polls: Polls,
+}
+
+/// What polls of the deletions that a write counts on have told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Polls {
+    /// They were not polled since the read.
+    #[default]
+    NotAsked,
+    /// Which of them are still running.
+    Answered,
+    /// Nothing: the list of instances decides.
+    Unanswered,
 }
 
 /// Whether a read that a write needs has ended.
@@ -56,13 +71,13 @@ impl Group {
                 job.patience = None;
                 Need::Failed(error)
             }
-            Read::Idle if self.has_fresh(scope) => {
+            Read::Idle if self.has_fresh(scope) && !self.has_failed() => {
                 job.patience = None;
                 Need::Met
             }
             Read::Idle => {
                 let scope = if self.has_failed() { Scope::Instances } else { scope };
-                self.ask(job, Wanted { scope, is_gone: false, before: None });
+                self.ask(job, Wanted::new(scope));
                 Need::Waiting
             }
             Read::Wanted(wanted) => {
@@ -144,7 +159,7 @@ impl Group {
         });
         match observation.filter(|observation| self.doubt_of(observation).is_none()) {
             Some(observation) => {
-                self.adopt_fresh(observation, Scope::Capacity);
+                self.adopt_fresh(observation, Scope::Capacity, wanted.polls);
                 Read::Idle
             }
             None => Read::Wanted(Wanted { scope: Scope::Instances, ..wanted }),
@@ -161,7 +176,7 @@ impl Group {
             }
             self.log(Note::Confirmed(why));
         }
-        self.adopt_fresh(observation, Scope::Instances);
+        self.adopt_fresh(observation, Scope::Instances, wanted.polls);
         Read::Idle
     }
 
@@ -192,12 +207,12 @@ impl Group {
         error.into()
     }
 
-    fn adopt_fresh(&mut self, observation: Observation, scope: Scope) {
+    fn adopt_fresh(&mut self, observation: Observation, scope: Scope, polls: Polls) {
         self.end_doubt();
         let scope = if observation.detailed == observation.begun { Scope::Instances } else { scope };
         let basis = observation.reading.clone();
         self.adopt(observation);
-        self.fresh = Some(Fresh { basis, scope });
+        self.fresh = Some(Fresh { basis, scope, polls });
     }
 
     /// What is fresh of an observation that was just read beside the writes: everything, if the read began after the
@@ -209,7 +224,10 @@ impl Group {
         let is_fresh = self.read_beside.is_some_and(is_its)
             && self.doubted.is_none()
             && self.written.is_none_or(|written| written < observation.begun);
-        is_fresh.then(|| Fresh { basis: observation.reading.clone(), scope: Scope::Instances })
+        is_fresh.then(|| {
+            let basis = observation.reading.clone();
+            Fresh { basis, scope: Scope::Instances, polls: Polls::NotAsked }
+        })
     }
 
     /// Whether a read that began then may show less than is known already: responses arrive in any order.

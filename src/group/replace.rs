@@ -15,9 +15,9 @@ use super::job::{CapacityOutcome, Job, Progress, Work};
 use super::limits::WATCH_EVERY;
 use super::observation::count;
 use super::plan::{self, Replacing};
-use super::reading::Need;
 use super::refusal::WriteError;
 use super::removal::Removal;
+use super::room::Room;
 use super::state::WriteReason;
 
 /// How far raising the capacity by what is owed is.
@@ -29,24 +29,45 @@ pub(super) enum Replace {
     Sent,
 }
 
+/// How far making room is for the instances that take the place of those to be deleted.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum RoomFirst {
+    /// None is needed: they can be deleted now.
+    NotNeeded,
+    /// What it depends on is being read.
+    Waiting,
+    /// A higher capacity was sent.
+    Sent,
+}
+
 impl Group {
-    /// Raises the capacity for the instances that take the place of those to be deleted. Whether that was sent:
-    /// otherwise, they can be deleted now.
-    pub(super) fn make_room(&mut self, removals: &[Removal]) -> Result<bool, WriteError> {
+    /// Raises the capacity for the instances that take the place of those to be deleted.
+    pub(super) fn room_first(&mut self, job: &mut Progress, removals: &[Removal]) -> Result<RoomFirst, WriteError> {
+        let number = self.room_wanted(removals)?;
+        if number == 0 {
+            return Ok(RoomFirst::NotNeeded);
+        }
+        match self.room_to_raise(job, Scope::Capacity, number) {
+            Room::Waiting => return Ok(RoomFirst::Waiting),
+            Room::Failed(error) => return Err(error),
+            Room::TooLittle => return Err(may_exceed()),
+            Room::Enough => {}
+        }
+        let requests = removals.iter().map(|removal| removal.request.key).collect();
+        let to = self.raised_by(number)?;
+        self.send_capacity(to, WriteReason::Requested, requests)?;
+        Ok(RoomFirst::Sent)
+    }
+
+    /// By how much it is to be raised.
+    fn room_wanted(&self, removals: &[Removal]) -> Result<u32, WriteError> {
         if plan::replacing(&self.state.observation().reading) != Some(Replacing::ByRaising) {
-            return Ok(false);
+            return Ok(0);
         }
         let there = self.still_there(removals);
         let replaced: BTreeSet<_> = removals.iter().flat_map(|removal| &removal.plan.replaced).collect();
         let number = count(there.iter().filter(|id| replaced.contains(id)).count());
-        let first = if number == 0 { 0 } else { plan::raised_first(&self.state, number)? };
-        if first == 0 {
-            return Ok(false);
-        }
-        let requests = removals.iter().map(|removal| removal.request.key).collect();
-        let to = self.raised_by(first)?;
-        self.send_capacity(to, WriteReason::Requested, requests)?;
-        Ok(true)
+        Ok(if number == 0 { 0 } else { plan::raised_first(&self.state, number)? })
     }
 
     fn raised_by(&self, number: u32) -> Result<u32, WriteError> {
@@ -54,11 +75,7 @@ impl Group {
             return Err(WriteError::Contended("its reads do not yet show our last deletion".to_owned()));
         }
         let to = plan::raised_capacity(&self.state, number);
-        let to = to.ok_or_else(|| WriteError::Contended(self.why_not_raised()))?;
-        if plan::may_have_revived(&self.state, to) {
-            return Err(may_exceed());
-        }
-        Ok(to)
+        to.ok_or_else(|| WriteError::Contended(self.why_not_raised()))
     }
 
     /// Responds to the calls that need room, and returns the others.
@@ -80,10 +97,11 @@ impl Group {
     /// Goes on with raising the capacity by what is owed.
     pub(super) fn replace(&mut self, mut job: Progress, step: Replace) {
         let next = match step {
-            Replace::Read => match self.need(&mut job, Scope::Capacity) {
-                Need::Waiting => Some(Replace::Read),
-                Need::Failed(error) => self.not_replaced(error),
-                Need::Met => match self.raise_by_owed() {
+            Replace::Read => match self.room_to_raise(&mut job, Scope::Capacity, self.state.in_flight().owed_now()) {
+                Room::Waiting => Some(Replace::Read),
+                Room::Failed(error) => self.not_replaced(error),
+                Room::TooLittle => self.not_replaced(may_exceed()),
+                Room::Enough => match self.raise_by_owed() {
                     Ok(is_sent) => is_sent.then_some(Replace::Sent),
                     Err(error) => self.not_replaced(error),
                 },

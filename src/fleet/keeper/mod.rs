@@ -275,6 +275,10 @@ impl Keeper {
                 let reader = self.reader.clone();
                 self.begin(async move { Event::Activity(reader.launch_activity(shortfall, limit).await) });
             }
+            Effect::PollForWrite { operations, limit } => {
+                let reader = self.reader.clone();
+                self.begin(async move { reader.poll_once(operations, limit).await });
+            }
             Effect::SetCapacity { basis, to, requests } => {
                 if self.commit(&requests, events) {
                     let (context, reader) = (self.context.clone(), self.reader.clone());

@@ -3,14 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::{StreamExt as _, stream};
 use tokio::time::error::Elapsed;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::context::KeeperContext;
-use crate::cloud::{CloudError, GroupName, GroupReading, LaunchActivity, ReadOnlyCloud, Shortfall};
+use crate::cloud::{
+    CloudError, GroupName, GroupReading, LaunchActivity, OperationHandle, Progress, ReadOnlyCloud, Shortfall,
+};
 use crate::fleet::clock::Clock;
+use crate::fleet::limits::POLLS_AT_A_TIME;
 use crate::fleet::reach::Reach;
-use crate::group::{CONFIRM_AFTER, READ_LIMIT, ReadResult};
+use crate::group::{CONFIRM_AFTER, Event, OperationId, PollEnd, READ_LIMIT, ReadResult};
 
 /// Reads one group. Cheap to clone: reads beside the keeper have one of their own.
 #[derive(Clone)]
@@ -72,6 +76,27 @@ impl GroupReader {
     ) -> Result<LaunchActivity, CloudError> {
         let read = timeout(limit.min(READ_LIMIT), self.cloud.launch_activity(&self.group, shortfall)).await;
         read.unwrap_or_else(|_elapsed| Err(self.timed_out("launch_activity")))
+    }
+
+    /// Polls operations once, each: those that have ended, and why one of the others could not be polled.
+    pub(super) async fn poll_once(&self, operations: Vec<(OperationId, OperationHandle)>, limit: Duration) -> Event {
+        let until = Instant::now() + limit;
+        let polls = operations.into_iter().map(|(operation, handle)| async move {
+            let polled = timeout_at(until, self.cloud.follow(&handle)).await;
+            (operation, polled.unwrap_or_else(|_elapsed| Err(self.timed_out("follow"))))
+        });
+        let mut polls = stream::iter(polls).buffer_unordered(POLLS_AT_A_TIME);
+        let (mut ended, mut error) = (Vec::new(), None);
+        while let Some((operation, polled)) = polls.next().await {
+            match polled {
+                Ok(Progress::Running { .. }) => {}
+                Ok(Progress::Succeeded) => ended.push((operation, PollEnd::Succeeded)),
+                Ok(Progress::Failed(failure)) => ended.push((operation, PollEnd::Failed(failure))),
+                Ok(Progress::Preempted) => ended.push((operation, PollEnd::Preempted)),
+                Err(missed) => error = error.or(Some(missed)),
+            }
+        }
+        Event::PolledForWrite { ended, error }
     }
 
     /// The result of a read. A successful one shows that the cloud responds.

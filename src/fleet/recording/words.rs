@@ -10,7 +10,9 @@ use super::lock;
 use super::replay::Rule;
 use crate::cloud::{CloudError, Permit};
 use crate::fleet::keeper::write_note;
-use crate::group::{Effect, Event, Mutation, Note, PollEnd, ReadResult, Refusal, Request, Scope, WriteError};
+use crate::group::{
+    Effect, Event, Mutation, Note, OperationId, PollEnd, ReadResult, Refusal, Request, Scope, WriteError,
+};
 
 /// What happened.
 pub(super) fn event(event: &Event) -> String {
@@ -57,13 +59,23 @@ pub(super) fn event(event: &Event) -> String {
             format!("the cloud responded to the deletion: {}", if parts.is_empty() { none() } else { parts.join(", ") })
         }
         Event::Deleted(Err(error)) => format!("the deletion failed: {error}"),
-        Event::Polled(operation, end) => match end {
-            PollEnd::Succeeded => format!("{operation} succeeded"),
-            PollEnd::Failed(failure) => format!("{operation} failed: {} {}", failure.code, failure.message),
-            PollEnd::Preempted => format!("another operation preempted {operation}"),
-            PollEnd::Unpollable => format!("{operation} cannot be polled"),
-        },
+        Event::Polled(operation, end) => poll_end(*operation, end),
+        Event::PolledForWrite { ended, error } => {
+            let ended = ended.iter().map(|(operation, end)| poll_end(*operation, end));
+            let errors = error.iter().map(|error| format!("an operation cannot be polled: {error}"));
+            let parts: Vec<_> = ended.chain(errors).collect();
+            if parts.is_empty() { "the deletions are still running".to_owned() } else { parts.join("; ") }
+        }
         Event::Woke => "time has passed".to_owned(),
+    }
+}
+
+fn poll_end(operation: OperationId, end: &PollEnd) -> String {
+    match end {
+        PollEnd::Succeeded => format!("{operation} succeeded"),
+        PollEnd::Failed(failure) => format!("{operation} failed: {} {}", failure.code, failure.message),
+        PollEnd::Preempted => format!("another operation preempted {operation}"),
+        PollEnd::Unpollable => format!("{operation} cannot be polled"),
     }
 }
 
@@ -133,6 +145,10 @@ fn decision(group: &str, effect: &Effect, is_undo: bool) -> Option<Rule> {
             (format!("delete {}", ids.join(", ")), rule)
         }
         Effect::Poll(operation, _) => (format!("poll {operation}"), BESIDE),
+        Effect::PollForWrite { operations, .. } => {
+            let names: Vec<_> = operations.iter().map(|(operation, _)| operation.to_string()).collect();
+            (format!("poll {} before the write", names.join(", ")), FRESH)
+        }
         Effect::Respond(request, Ok(())) => {
             (format!("respond to request {}: OK", request.0), "law 4: the target and the nodes show it")
         }

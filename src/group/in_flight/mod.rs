@@ -19,7 +19,7 @@ use super::limits::{CLOCK_ERROR, ETAGS, OPERATIONS};
 use super::observation::{Observation, count};
 use super::operation::{Operation, OperationId, OperationRequest, Phase};
 use super::state::CapacityWrite;
-use crate::cloud::{Counts, GroupReading, Instance, InstanceState, Launched, ProviderId};
+use crate::cloud::{Counts, GroupReading, Instance, InstanceState, Launched, OperationHandle, ProviderId};
 use launches::Launch;
 
 /// All that is in flight in one group.
@@ -63,6 +63,24 @@ impl InFlight {
     /// Notes how many live instances an observation shows beyond the capacity.
     pub(crate) fn note_surplus(&mut self, surplus: u32) {
         self.surplus = surplus;
+    }
+
+    /// The deletions that the cloud can be polled for.
+    pub(crate) fn running_deletions(&self) -> Vec<(OperationId, OperationHandle)> {
+        let deletions = self.operations.iter().filter(|one| one.deletes().is_some());
+        deletions.filter_map(|one| Some((one.id, one.running()?.clone()))).collect()
+    }
+
+    /// Whether the cloud is polled for all deletions in flight that have not succeeded.
+    pub(crate) fn deletions_are_polled(&self) -> bool {
+        let mut deletions = self.operations.iter().filter(|one| one.deletes().is_some());
+        deletions.all(|one| matches!(one.phase, Phase::Running(_) | Phase::Succeeded(_)))
+    }
+
+    /// Whether a deletion of this instance is running, as far as polls have told.
+    pub(crate) fn is_running_deletion(&self, id: &ProviderId) -> bool {
+        let mut running = self.operations.iter().filter(|one| one.running().is_some());
+        running.any(|one| one.deletes().is_some_and(|ids| ids.contains(id)))
     }
 
     /// How many instances the deletions in flight name.

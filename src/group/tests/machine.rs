@@ -91,6 +91,14 @@ fn reads(effects: &[Effect], wanted: Scope) -> bool {
     effects.iter().any(|effect| matches!(effect, Effect::Read { scope, .. } if *scope == wanted))
 }
 
+fn polls(effects: &[Effect]) -> bool {
+    effects.iter().any(|effect| matches!(effect, Effect::PollForWrite { .. }))
+}
+
+fn polled(ended: Vec<(OperationId, PollEnd)>, error: Option<CloudError>) -> Event {
+    Event::PolledForWrite { ended, error }
+}
+
 fn asks_for_activity(effects: &[Effect]) -> bool {
     effects.iter().any(|effect| matches!(effect, Effect::ReadActivity { .. }))
 }
@@ -139,24 +147,100 @@ fn a_scale_set_whose_deletions_have_failed_unnoticed_is_not_raised_to_less_than_
     let mut machine = with_deletions();
     machine.request(Mutation::Increase(5));
     let running_still = of_scale_set("2", Provisioning::Running, reading(48, None));
-    let effects = machine.step(Event::Read(machine.read(Ok(running_still))));
+    let effects = machine.step(Event::Read(machine.read(Ok(running_still.clone()))));
+    assert_eq!(written(&effects), None, "some may have failed since the last poll");
+    assert!(polls(&effects));
+    let effects = machine.step(polled(Vec::new(), None));
     assert_eq!(written(&effects), Some(53), "they are being deleted");
 
     let mut machine = with_deletions();
     machine.request(Mutation::Increase(5));
+    machine.step(Event::Read(machine.read(Ok(running_still))));
+    let effects = machine.step(polled(vec![(OperationId(1), PollEnd::Failed(shortage(wall(machine.seconds))))], None));
+    assert_eq!(written(&effects), None, "all of them live");
+    assert!(reads(&effects, Scope::Instances));
+    let all = of_scale_set("3", Provisioning::Running, reading(48, Some(running(0..86))));
+    machine.pass(1);
+    assert_eq!(written(&machine.step(Event::Read(machine.read(Ok(all))))), Some(91));
+
+    let mut machine = with_deletions();
+    machine.request(Mutation::Increase(5));
     let failed = of_scale_set("3", Provisioning::Failed, reading(48, None));
-    let effects = machine.step(Event::Read(machine.read(Ok(failed))));
+    machine.step(Event::Read(machine.read(Ok(failed))));
+    let effects = machine.step(polled(Vec::new(), None));
     assert_eq!(written(&effects), None, "the operation has ended, and its poll comes later");
     assert!(reads(&effects, Scope::Instances));
     let revived = of_scale_set("3", Provisioning::Failed, reading(48, Some(running(0..86))));
-    assert_eq!(written(&machine.step(Event::Read(machine.read(Ok(revived))))), None, "86 live");
+    machine.step(Event::Read(machine.read(Ok(revived))));
+    assert_eq!(written(&machine.step(polled(Vec::new(), None))), None, "86 live");
 
     let mut machine = with_deletions();
     machine.request(Mutation::Increase(5));
     let ended = of_scale_set("3", Provisioning::Succeeded, reading(48, None));
     machine.step(Event::Read(machine.read(Ok(ended))));
+    machine.step(polled(Vec::new(), None));
     let gone = of_scale_set("3", Provisioning::Succeeded, reading(48, Some(running(0..48))));
     assert_eq!(written(&machine.step(Event::Read(machine.read(Ok(gone))))), Some(53), "they are gone");
+}
+
+#[test]
+fn a_failure_that_a_poll_tells_during_a_read_for_a_write_is_known_to_it() {
+    let mut machine = with_deletions();
+    machine.request(Mutation::Increase(5));
+    machine.step(Event::Polled(OperationId(1), PollEnd::Failed(shortage(wall(machine.seconds)))));
+    let running_still = of_scale_set("2", Provisioning::Running, reading(48, None));
+    let effects = machine.step(Event::Read(machine.read(Ok(running_still))));
+    assert!(written(&effects).is_none() && reads(&effects, Scope::Instances), "{effects:?}");
+    let all = of_scale_set("3", Provisioning::Running, reading(48, Some(running(0..86))));
+    machine.pass(1);
+    assert_eq!(written(&machine.step(Event::Read(machine.read(Ok(all))))), Some(91));
+}
+
+/// Polls that hang hold back no scale-up for long (law 12).
+#[test]
+fn where_no_poll_tells_the_list_shows_whether_deletions_have_failed() {
+    let running_still = |instances| of_scale_set("2", Provisioning::Running, reading(48, instances));
+    let mut machine = with_deletions();
+    machine.request(Mutation::Increase(5));
+    machine.step(Event::Read(machine.read(Ok(running_still(None)))));
+    let lost = CloudError::unreachable("follow", "g", "no response");
+    let effects = machine.step(polled(Vec::new(), Some(lost)));
+    assert_eq!(written(&effects), None, "what became of them is not known");
+    assert!(reads(&effects, Scope::Instances));
+    let mut failed = machine.group.clone();
+    let going = running_still(Some(super::all(&[running(0..48), deleting(48..86, Counts::UntilDeleted)])));
+    assert_eq!(written(&machine.step(Event::Read(machine.read(Ok(going))))), Some(53), "they are being deleted");
+    let live = Event::Read(machine.read(Ok(running_still(Some(running(0..86))))));
+    let effects = failed.step(machine.now, wall(machine.seconds), live);
+    assert_eq!(written(&effects), None, "86 may live");
+    machine.pass(4);
+    let effects = failed.step(machine.now, wall(machine.seconds), Event::Woke);
+    assert!(written(&effects).is_none() && reads(&effects, Scope::Capacity), "it is read again: {effects:?}");
+}
+
+#[test]
+fn a_scale_up_that_counts_on_no_deletion_polls_none() {
+    let mut machine = with_deletions();
+    machine.request(Mutation::Increase(38));
+    let running_still = of_scale_set("2", Provisioning::Running, reading(48, None));
+    let effects = machine.step(Event::Read(machine.read(Ok(running_still))));
+    assert_eq!(written(&effects), Some(86), "there is room even if all of them fail");
+}
+
+/// Of deletions by another client, only the list of the VMs tells.
+#[test]
+fn a_scale_up_that_counts_on_deletions_of_others_reads_the_list() {
+    let going = || super::all(&[running(0..48), deleting(48..86, Counts::UntilDeleted)]);
+    let listed = |live| of_scale_set("2", Provisioning::Running, reading(48, Some(live)));
+    let mut machine = Machine::new(listed(going()));
+    machine.request(Mutation::Increase(5));
+    let capacity = of_scale_set("2", Provisioning::Running, reading(48, None));
+    let effects = machine.step(Event::Read(machine.read(Ok(capacity))));
+    assert!(written(&effects).is_none() && reads(&effects, Scope::Instances));
+    let mut failed = machine.group.clone();
+    assert_eq!(written(&machine.step(Event::Read(machine.read(Ok(listed(going())))))), Some(53));
+    let effects = failed.step(machine.now, wall(0), Event::Read(machine.read(Ok(listed(running(0..86))))));
+    assert_eq!(written(&effects), Some(91), "their deletions have failed");
 }
 
 #[test]

@@ -51,6 +51,13 @@ pub(super) enum Action {
     SurplusTerminated(u8),
     Succeeds(u8),
     Fails(u8),
+    /// It fails, and no poll has told yet.
+    FailsUnheard(u8),
+    /// A poll tells that.
+    Heard,
+    /// The polls for a write are answered.
+    Polled,
+    PollsFail,
     Preempted(u8),
     /// The machine is told of a launch, by its place in the list.
     LaunchAnswered(u8, Told),
@@ -97,6 +104,10 @@ impl World {
                 actions.extend((0..=views).map(Action::Read));
                 actions.extend((self.left.lost > 0).then_some(Action::ReadFails));
             }
+            Some(Call::Poll(_)) => {
+                actions.push(Action::Polled);
+                actions.extend((self.left.lost > 0).then_some(Action::PollsFail));
+            }
             Some(call) => {
                 let is_refused = matches!(call, Call::Set { version, .. }
                     if self.cloud.kind.is_guarded() && *version != self.cloud.view.version);
@@ -112,7 +123,8 @@ impl World {
             actions.extend((0..=views).map(Action::Beside));
             actions.extend((self.left.lost > 0).then_some(Action::BesideFails));
         }
-        if self.call.is_none() && !self.beside && !self.awaits_launch() {
+        actions.extend((!self.unheard.is_empty()).then_some(Action::Heard));
+        if self.call.is_none() && !self.beside && !self.awaits_launch() && self.unheard.is_empty() {
             actions.push(Action::Wake);
         }
         self.launch_actions(&mut actions);
@@ -126,7 +138,8 @@ impl World {
         self.ends(&mut actions);
         self.requests(&mut actions);
         if self.left.restarts > 0 {
-            let is_writing = !matches!(self.call, None | Some(Call::Read(_))) || !self.launches.is_empty();
+            let is_writing =
+                !matches!(self.call, None | Some(Call::Read(_) | Call::Poll(_))) || !self.launches.is_empty();
             let arrivals: &[bool] = if is_writing { &[false, true] } else { &[false] };
             for reads in 0..=views {
                 actions.extend(arrivals.iter().map(|arrives| Action::Restart { reads, arrives: *arrives }));
@@ -180,6 +193,7 @@ impl World {
             actions.extend(operation.made.iter().all(is_up).then_some(Action::Succeeds(operation.handle)));
             if !operation.deletes.is_empty() && self.left.failures > 0 {
                 actions.push(Action::Fails(operation.handle));
+                actions.extend(self.call.as_ref().map(|_| Action::FailsUnheard(operation.handle)));
                 let is_last = self.cloud.operations.last().is_some_and(|last| last.handle == operation.handle);
                 actions.extend((!is_last).then_some(Action::Preempted(operation.handle)));
             }

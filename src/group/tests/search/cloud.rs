@@ -8,7 +8,7 @@ use crate::cloud::{
     CapacityIs, Consistency, Counts, Deletion, Failure, FailureClass, GroupHints, GroupReading, GrowsBy, Instance,
     InstanceState, LaunchActivity, Launched, OperationHandle, Permit, ProviderId, Provisioning, ZoneName, Zones,
 };
-use crate::group::Time;
+use crate::group::{OperationId, Time};
 
 /// How long a read may lag, and how long a write without a response may take effect after it was sent, in milliseconds.
 pub(super) const LAG: u64 = 30_000;
@@ -90,6 +90,7 @@ pub(super) struct View {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Call {
     Read(IsWhole),
+    Poll(Vec<OperationId>),
     Set { to: u8, version: u8 },
     Delete { ids: Vec<u8>, kept: Vec<u8> },
 }
@@ -322,7 +323,8 @@ impl Cloud {
         for _ in basis..to {
             self.launch(now);
         }
-        let up = self.view.machines.iter().filter(|one| one.stage == Stage::Up).map(|one| one.id);
+        // Nobody says which ones it chooses: here, those that CA names last.
+        let up = self.view.machines.iter().rev().filter(|one| one.stage == Stage::Up).map(|one| one.id);
         let victims: Vec<u8> = up.take(usize::from(basis.saturating_sub(to))).collect();
         victims.iter().for_each(|id| self.view.turn(*id, Stage::Going));
         let handle = self.operate((first..self.ids).collect(), Vec::new());

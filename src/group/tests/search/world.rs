@@ -1,7 +1,7 @@
 //! A group, its cloud and the machine: everything that may happen to them is a choice.
 
 use std::hash::{Hash, Hasher};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::actions::{Action, Budget, Outcome};
 use super::cloud::{Call, Cloud, Kind, LAG, OLD, Stage, View, at, failure, name, number, reading, zone_of};
@@ -25,6 +25,8 @@ pub(super) struct Setting {
     pub capacity: u8,
     pub live: u8,
     pub min: u8,
+    /// How many of them are being deleted for CA, one by one.
+    pub going: u8,
     pub budget: Budget,
 }
 
@@ -33,6 +35,8 @@ pub(super) struct Setting {
 pub(super) struct World {
     pub cloud: Cloud,
     pub now: u64,
+    /// How many things have happened: no two of them at the same moment. Too short to count as time.
+    events: u32,
     pub group: Group,
     pub call: Option<Call>,
     pub beside: bool,
@@ -44,7 +48,9 @@ pub(super) struct World {
     /// Launches that may still change anything, oldest first.
     pub launches: Vec<Launch>,
     pub promises: Promises,
-    polls: Vec<(OperationId, u8)>,
+    pub polls: Vec<(OperationId, u8)>,
+    /// Operations that have ended, and whose poll has not told yet.
+    pub unheard: Vec<(OperationId, PollEnd)>,
     pub left: Budget,
     pub asked: Vec<(u64, Asked)>,
     keys: u64,
@@ -68,13 +74,14 @@ fn machine(cloud: &Cloud, now: u64, view: &View) -> Option<Group> {
 
 impl World {
     pub(super) fn new(setting: Setting) -> Self {
-        let Setting { kind, capacity, live, min, budget } = setting;
+        let Setting { kind, capacity, live, min, going, budget } = setting;
         let cloud = Cloud::new(kind, min, capacity, live);
         let now = 1_000;
         let group = machine(&cloud, now, &cloud.view).expect("no doubt");
         let mut world = Self {
             cloud,
             now,
+            events: 0,
             group,
             call: None,
             beside: false,
@@ -84,7 +91,8 @@ impl World {
             launches: Vec::new(),
             promises: Promises::new(capacity),
             polls: Vec::new(),
-            left: budget,
+            unheard: Vec::new(),
+            left: Budget { asks: budget.asks + going, ..budget },
             asked: Vec::new(),
             keys: 0,
             answers: Vec::new(),
@@ -92,12 +100,14 @@ impl World {
             decided: Vec::new(),
         };
         world.tell(Event::Started).expect("a start writes nothing");
+        (0..going).for_each(|id| world.begin_deletion(id).expect("nothing fails yet"));
         world
     }
 
     /// Makes it happen.
     pub(super) fn take(&mut self, action: Action) -> Result<(), Broken> {
         self.decided.clear();
+        self.events += 1;
         match action {
             Action::Read(age) => {
                 let is_whole = self.call.take() == Some(Call::Read(true)) || !self.cloud.kind.is_guarded();
@@ -160,6 +170,7 @@ impl World {
                 let failed = failure(at(self.now).1);
                 self.end(handle, PollEnd::Failed(failed))?;
             }
+            Action::FailsUnheard(_) | Action::Heard | Action::Polled | Action::PollsFail => self.poll(action)?,
             Action::Preempted(handle) => {
                 self.left.failures -= 1;
                 self.end(handle, PollEnd::Preempted)?;
@@ -233,31 +244,8 @@ impl World {
         Ok(())
     }
 
-    /// An operation of the scale set ends.
-    fn end(&mut self, handle: u8, end: PollEnd) -> Result<(), Broken> {
-        let before = self.cloud.view.clone();
-        let position = self.cloud.operations.iter().position(|one| one.handle == handle).expect("it runs");
-        let operation = self.cloud.operations.remove(position);
-        for id in operation.deletes {
-            if end == PollEnd::Succeeded {
-                self.cloud.gone(id);
-            } else {
-                self.cloud.view.turn(id, Stage::Up);
-                self.cloud.view.foreign += 1;
-            }
-        }
-        self.cloud.view.version += 1;
-        self.cloud.end_operation(end == PollEnd::Succeeded);
-        self.cloud.remember(before, self.now);
-        let Some(position) = self.polls.iter().position(|poll| poll.1 == handle) else { return Ok(()) };
-        let (operation, _) = self.polls.remove(position);
-        self.tell(Event::Polled(operation, end))
-    }
-
     fn read(&mut self, age: u8, is_whole: bool) -> ReadResult {
-        let (begun, wall) = at(self.now);
-        // It began after the one that the machine has not adopted yet.
-        let begun = if self.group.later.is_empty() { begun } else { begun + Duration::from_nanos(1) };
+        let (begun, wall) = self.moment();
         let aged = self.cloud.aged(age).clone();
         self.left.stale -= u8::from(age > 0);
         // A scale set is read beside the list of its VMs, and shows its age by its etag.
@@ -268,8 +256,13 @@ impl World {
         ReadResult { reading: Ok(Some(Box::new(reading))), begun, at: wall }
     }
 
+    fn moment(&self) -> (Time, SystemTime) {
+        let (time, wall) = at(self.now);
+        (time + Duration::from_nanos(self.events.into()), wall)
+    }
+
     fn failed_read(&self) -> ReadResult {
-        let (begun, at) = at(self.now);
+        let (begun, at) = self.moment();
         ReadResult { reading: Err(CloudError::unreachable("read", "g", "no response")), begun, at }
     }
 
@@ -314,7 +307,7 @@ impl World {
                 (Deletion { handle, ..Deletion::default() }, victims)
             }
             Call::Delete { ids, kept } => (self.cloud.delete(ids, kept), Vec::new()),
-            Call::Read(_) => (Deletion::default(), Vec::new()),
+            Call::Read(_) | Call::Poll(_) => (Deletion::default(), Vec::new()),
         };
         self.cloud.remember(before.clone(), self.now);
         self.laws.wrote(call, &victims, &before, &self.cloud.view, self.now)?;
@@ -383,7 +376,8 @@ impl World {
             self.laws.answered(&call, true, self.now);
             self.carry_out(&call)?;
         }
-        (self.beside, self.polls, self.asked, self.answers) = (false, Vec::new(), Vec::new(), Vec::new());
+        (self.beside, self.polls, self.unheard) = (false, Vec::new(), Vec::new());
+        (self.asked, self.answers) = (Vec::new(), Vec::new());
         // What contradicts itself is read again, and the second read agrees here.
         let begun = self.now;
         let group = machine(&self.cloud, begun, self.cloud.aged(reads));
@@ -407,7 +401,7 @@ impl World {
             let event = self.answers.remove(0);
             let before = self.targets();
             let is_accepted = matches!(event, Event::CapacityWritten(Ok(_))) && self.group.later.is_empty();
-            let (now, wall) = at(self.now);
+            let (now, wall) = self.moment();
             let effects = self.group.step(now, wall, event);
             for effect in &effects {
                 self.carry(effect)?;
@@ -464,6 +458,9 @@ impl World {
                 self.laws.sends();
                 self.call = Some(Call::Delete { ids, kept });
             }
+            Effect::PollForWrite { operations, .. } => {
+                self.call = Some(Call::Poll(operations.iter().map(|(operation, _)| *operation).collect()));
+            }
             Effect::Poll(operation, handle) => self.polls.push((*operation, handle.0.parse().expect("ours"))),
             _ => {}
         }
@@ -491,6 +488,7 @@ impl World {
         for (operation, handle) in &self.polls {
             (operation.0, handle).hash(hasher);
         }
+        self.unheard.iter().for_each(|(operation, _)| operation.hash(hasher));
         self.cloud.failures.iter().for_each(|failed| age(*failed).hash(hasher));
         self.late.as_ref().map(|(call, until)| (call, age(*until))).hash(hasher);
         self.promises.hash(hasher);

@@ -10,7 +10,7 @@ use super::{arm, capacities_written, endless, errors, pool, quick, refs};
 use crate::emulators::arm::{denied, error};
 use crate::emulators::setup::Setup;
 use crate::emulators::{Emulator, HoldPoint};
-use crate::peers::headcount::run;
+use crate::peers::headcount::{eventually, run};
 
 /// Deletions that cannot be polled count for as long as reads may lag.
 const READS_LAG: Duration = Duration::from_secs(30);
@@ -74,6 +74,38 @@ async fn vmss_polls_hang() {
     assert_eq!(capacities_written(&setup.emulator, "pool"), [3, 4, 5, 6]);
     setup.client.until("six run", async |client| client.nodes_in("pool", 1).await.len() == 6).await;
     setup.emulator.release();
+}
+
+/// A scale-up between the moment when deletions fail and the poll that tells, while something else runs in the set.
+#[tokio::test]
+async fn vmss_scale_up_before_failed_deletes_are_polled() {
+    let failure = PlannedFailure::other("CannotAllocateRemainingVMsInAvailabilitySet", "cannot");
+    let plan = pool("pool", (0, 20, 10)).accounting(Accounting::OnAccept).launch_time(endless());
+    let plan = plan.delete_time(endless()).deletions(Pick::Always, DeleteOutcome::FailsLater(failure));
+    let mut setup = Setup::open(arm([plan])).await;
+    let nodes = setup.client.nodes_in("pool", 1).await;
+    setup.client.increase("pool", 1).await.expect("it runs until the end");
+    setup.client.delete("pool", &refs(&nodes)[..6]).await.expect("accepted");
+    assert_eq!(setup.client.target("pool").await, 5);
+    setup.emulator.hold("GET", POLLS, HoldPoint::BeforeEffect);
+    setup.emulator.simulated().faults(|faults| {
+        for kind in [CallKind::List, CallKind::Observe] {
+            faults.script_read(Some(kind), "pool", 10_000, ReadFault::Capacity(5));
+        }
+    });
+    setup.emulator.simulated().end_deletions("pool").expect("it exists");
+    let listed = setup.emulator.requests_with("GET", "pool/virtualMachines").len();
+    let (mut client, emulator) = (setup.client.clone(), &setup.emulator);
+    let release = async {
+        let is_listed = || emulator.requests_with("GET", "pool/virtualMachines").len() > listed + 1;
+        eventually("the list decides where no poll tells", is_listed).await;
+        assert_eq!(capacities_written(emulator, "pool"), [11], "6 would delete live VMs");
+        emulator.release();
+    };
+    let (outcome, ()) = tokio::join!(client.increase("pool", 1), release);
+    outcome.expect("the polls tell that the deletions have failed");
+    assert_eq!(capacities_written(&setup.emulator, "pool"), [11, 12]);
+    assert!(setup.emulator.simulated().killed_unnamed().is_empty());
 }
 
 /// What a deletion that failed has left, as a process that starts finds it.
