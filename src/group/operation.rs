@@ -56,8 +56,6 @@ pub(crate) enum OperationRequest {
     Deletion {
         /// The instances.
         ids: BTreeSet<ProviderId>,
-        /// The capacity it was computed from, with what other operations have done since.
-        before: u32,
         /// Whether this is the second attempt, after another operation preempted the first.
         is_resubmitted: bool,
         /// How many instances are still to be launched in the place of some of these. The target includes them.
@@ -108,12 +106,11 @@ impl Operation {
         }
     }
 
-    /// The capacity that it leads to by itself: for a scale-up, the capacity if it succeeds; for a deletion, the
-    /// capacity if it fails.
-    pub(crate) fn capacity_mut(&mut self) -> &mut u32 {
+    /// For a scale-up or a reduction, the capacity that it leads to by itself.
+    pub(crate) fn expected_mut(&mut self) -> Option<&mut u32> {
         match &mut self.request {
-            OperationRequest::Capacity { expected, .. } => expected,
-            OperationRequest::Deletion { before, .. } => before,
+            OperationRequest::Capacity { expected, .. } => Some(expected),
+            OperationRequest::Deletion { .. } => None,
         }
     }
 

@@ -174,9 +174,8 @@ impl InFlight {
     /// Records a capacity write; `expected` is the capacity without instances being deleted that it should lead to.
     pub(crate) fn start_capacity(&mut self, write: &CapacityWrite, id: OperationId, expected: u32) {
         let (from, to) = (write.from, write.to);
-        for operation in &mut self.operations {
-            let capacity = operation.capacity_mut();
-            *capacity = capacity.saturating_add(to).saturating_sub(from);
+        for expected in self.operations.iter_mut().filter_map(Operation::expected_mut) {
+            *expected = expected.saturating_add(to).saturating_sub(from);
         }
         self.rebase_launches(to);
         let outdated = self.etags.iter().cloned().collect();
@@ -295,12 +294,10 @@ impl InFlight {
         self.unread.retain(|id| !replaced.contains(id));
     }
 
-    /// Lowers what running scale-ups should lead to, and what running deletions may be undone to: instances were
-    /// deleted or lost, by none of them.
+    /// Lowers what running scale-ups should lead to: instances were deleted or lost, by none of them.
     pub(crate) fn lower_expectations(&mut self, by: u32) {
-        for operation in &mut self.operations {
-            let capacity = operation.capacity_mut();
-            *capacity = capacity.saturating_sub(by);
+        for expected in self.operations.iter_mut().filter_map(Operation::expected_mut) {
+            *expected = expected.saturating_sub(by);
         }
     }
 }

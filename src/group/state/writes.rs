@@ -85,8 +85,7 @@ impl GroupState {
         self.survivors.retain(|id, _| !ids.contains(id));
         self.learn_no_kind_of_capacity();
         self.in_flight.lower_expectations(count(ids.len()));
-        let before = self.census().capacity;
-        let request = OperationRequest::Deletion { ids, before, is_resubmitted, owed: 0 };
+        let request = OperationRequest::Deletion { ids, is_resubmitted, owed: 0 };
         let operation = Operation { id, request, sent, accepted, phase: Phase::accepted(handle) };
         self.in_flight.start_deletion(operation, &self.observation);
     }
@@ -95,7 +94,7 @@ impl GroupState {
     /// it.
     pub(crate) fn lose_deletion(&mut self, id: OperationId, ids: BTreeSet<ProviderId>, sent: SystemTime, ended: Time) {
         self.learn_no_kind_of_capacity();
-        let request = OperationRequest::Deletion { ids, before: self.census().capacity, is_resubmitted: true, owed: 0 };
+        let request = OperationRequest::Deletion { ids, is_resubmitted: true, owed: 0 };
         let operation = Operation { id, request, sent, accepted: ended, phase: Phase::Unsettled };
         self.in_flight.start_deletion(operation, &self.observation);
     }
@@ -111,7 +110,7 @@ impl GroupState {
         let ids: BTreeSet<ProviderId> = ids.iter().cloned().collect();
         let listed = &self.observation.instances;
         let gone = ids.iter().filter(|id| !listed.iter().any(|one| one.id == **id)).cloned().collect();
-        let request = OperationRequest::Deletion { ids, before: self.census().capacity, is_resubmitted: true, owed: 0 };
+        let request = OperationRequest::Deletion { ids, is_resubmitted: true, owed: 0 };
         self.in_flight.note_leaving(Operation { id, request, sent, accepted: now, phase: Phase::Unpolled });
         self.in_flight.exclude(gone);
     }
