@@ -15,6 +15,10 @@ quick *ARGS:
 seeds RANGE="0..20000":
     HEADCOUNT_SEEDS={{ RANGE }} cargo test --locked --profile simulation --no-default-features --test integration simulation
 
+# Run the simulation of one process over a million seeds, or another range: more than an hour, in a profile of its own
+million RANGE="0..1000000":
+    HEADCOUNT_SEEDS={{ RANGE }} cargo test --locked --profile seeds --no-default-features --test integration -- --exact simulation::the_laws_hold_under_every_schedule
+
 # Run under load and under attack for an hour, or for another time: `just soak 10m`
 soak LENGTH="1h":
     HEADCOUNT_SOAK={{ LENGTH }} cargo test --locked --test integration soak -- --nocapture
