@@ -337,13 +337,18 @@ fn only_a_list_that_is_younger_than_a_failed_scale_up_shows_what_it_made() {
     machine.step(Event::CapacityWritten(Ok(Acceptance { handle })));
     let operation = machine.group.state().in_flight().operations()[0].id;
     machine.pass(10);
+    // The capacity is being read for another scale-up. That read fails, and is repeated after the report.
+    assert!(reads(&machine.request(Mutation::Increase(1)), Scope::Capacity));
+    machine.step(Event::Read(machine.read(Err(CloudError::unreachable("read", "g", "no response")))));
     machine.step(Event::Polled(operation, PollEnd::Failed(shortage(wall(machine.seconds)))));
     let failed = |machine: &Machine| machine.group.state().status().failed();
     machine.pass(1);
+    assert!(reads(&machine.step(Event::Woke), Scope::Capacity));
     let capacity = of_scale_set("2", Provisioning::Failed, reading(5, None));
-    machine.step(Event::Listed(machine.read(Ok(capacity)), ListingKey(1)));
+    let effects = machine.step(Event::Read(machine.read(Ok(capacity))));
     assert_eq!(failed(&machine), 0, "which of the four were made is not known");
-    machine.read_beside(&listed("2", 3));
+    assert!(reads(&effects, Scope::Instances), "{effects:?}");
+    machine.step(Event::Read(machine.read(Ok(listed("2", 3)))));
     assert_eq!(failed(&machine), 2);
 }
 

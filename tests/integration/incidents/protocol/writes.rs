@@ -60,8 +60,10 @@ async fn client_gone_mid_write() {
         // A later request over the same connection gets a response, so the server knows by then that the caller is
         // gone.
         assert_eq!(setup.client.target("web").await, 3);
-        setup.emulator.release();
+        // The write goes on, and from now on no read shows what became of it: its own response does.
+        setup.emulator.hold("POST", READ, HoldPoint::BeforeEffect);
         setup.client.until("the scale-up shows", async |client| client.target("web").await == 5).await;
+        setup.emulator.release();
 
         let victim = setup.client.nodes_in("web", 1).await.remove(0);
         setup.emulator.hold("POST", TERMINATE, moment);
