@@ -10,6 +10,8 @@ pub(crate) struct Behavior {
     pub(crate) page: usize,
     /// The ends of the paths, in lower case, of lists whose last page links to the first one.
     pub(crate) circles: Vec<&'static str>,
+    /// How long each page of a list of machines takes.
+    pub(crate) page_time: Duration,
     /// Whether lists spell the resource group in capitals, as ARM sometimes does.
     pub(crate) upper_case_in_lists: bool,
     /// How lists spell the IDs of machines.
@@ -40,6 +42,7 @@ impl Default for Behavior {
         Self {
             page: 100,
             circles: Vec::new(),
+            page_time: Duration::ZERO,
             upper_case_in_lists: true,
             id_spelling: str::to_owned,
             etags: Etags::Everywhere,

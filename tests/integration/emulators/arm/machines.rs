@@ -94,6 +94,7 @@ impl ArmApi {
             .core
             .call(kind, Some(group), "machines".to_owned(), errors::call_fault, |world, _| look_up(world, name));
         let instance = asked.await?;
+        tokio::time::sleep(self.behavior().page_time).await;
         self.core
             .apply_read_fault(kind, ReadScope::Instances, instance, group)
             .map_err(|_| HttpResponse::json(200, &json!({"value": [{"properties": "of no use"}]})).into())
