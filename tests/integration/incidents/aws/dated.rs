@@ -32,19 +32,6 @@ async fn grown(plan: GroupPlan, by: i32, to: usize) -> Setup<Aws> {
     setup
 }
 
-/// How often recent launches were read.
-fn activities_read(setup: &Setup<Aws>) -> usize {
-    let reads = setup.emulator.requests_with("POST", "Action=DescribeScalingActivities");
-    reads.iter().filter(|read| read.status.is_some()).count()
-}
-
-/// Waits until they were read once more. On a busy machine, the scale-up's own read of them may take longer than it has
-/// time for.
-async fn until_dated(setup: &Setup<Aws>, before: usize) {
-    let is_dated = async |_: &mut Client| activities_read(setup) > before;
-    setup.client.clone().until("recent launches are read", is_dated).await;
-}
-
 #[tokio::test]
 async fn asg_reset_by_hand_after_scale_up() {
     let mut setup = grown(patient((0, 20, 3), FOREVER..=FOREVER), 5, 8).await;
@@ -63,10 +50,9 @@ async fn asg_reset_by_hand_after_scale_up() {
 async fn asg_lowered_by_hand_within_seconds() {
     let at_once = Duration::from_millis(100)..=Duration::from_millis(200);
     let mut setup = grown(patient((0, 20, 3), at_once), 5, 8).await;
-    let before = activities_read(&setup);
     setup.emulator.simulated().set_desired_externally("web", 4).expect("it exists");
     setup.client.until("four live", async |client| running(client).await == 4).await;
-    until_dated(&setup, before).await;
+    setup.client.until("4 is true", async |client| client.target("web").await == 4).await;
     setup.client.increase("web", 1).await.expect("4 is true");
     assert_eq!(desired_written(&setup.emulator, "web"), [8, 5]);
     assert_eq!(setup.client.target("web").await, 5);
@@ -75,15 +61,14 @@ async fn asg_lowered_by_hand_within_seconds() {
 #[tokio::test]
 async fn asg_decrease_by_another_blocks_growth() {
     let mut setup = grown(patient((0, 20, 10), FOREVER..=FOREVER), 3, 13).await;
-    let before = activities_read(&setup);
     for node in setup.client.nodes_in("web", 1).await.iter().take(2) {
         let terminate = |world: &mut headcount::clouds::simulated::World, now| {
             world.terminate(now, "web", instance_id(node), true).map(|_| ())
         };
         setup.emulator.simulated().world(terminate).expect("it is listed");
     }
-    until_dated(&setup, before).await;
-    setup.client.increase("web", 1).await.expect("11 is true");
+    setup.client.until("11 is true", async |client| client.target("web").await == 11).await;
+    setup.client.increase("web", 1).await.expect("there is room");
     assert_eq!(desired_written(&setup.emulator, "web"), [13, 12]);
     setup.client.until("it shows", async |client| client.target("web").await == 12).await;
     assert!(setup.emulator.simulated().killed_unnamed().is_empty());
