@@ -313,13 +313,15 @@ pub(crate) fn increase(state: &GroupState, delta: u32, zone: Option<&ZoneName>, 
     // Instances being deleted leave the capacity.
     let census = state.census();
     let leaving = census.capacity.saturating_sub(census.remaining);
-    let unfilled = state.unfilled();
+    let unfilled = state.taken_by_unfilled();
     let capacity = base_of_growth(state).saturating_sub(leaving).saturating_add(claimed).saturating_add(delta);
-    let makes_only_delta = state.is_nominal() && reading.provisioning == Provisioning::Succeeded;
-    if unfilled > 0 && capacity > max && !makes_only_delta {
-        return Err(Refusal::Unfilled { delta, unfilled, max });
+    if unfilled == 0 || capacity <= max {
+        return Ok(());
     }
-    Ok(())
+    if state.may_lower() {
+        return Err(Refusal::NotLoweredYet { delta, unfilled, max });
+    }
+    Err(Refusal::Unfilled { delta, unfilled, max })
 }
 
 /// Whether live instances exceed the capacity in a way that permits no scale-up of one.

@@ -45,6 +45,19 @@ pub enum Refusal {
         /// The maximum.
         max: u32,
     },
+    /// Growing would take the capacity above the maximum until what CA gave back is taken out of it.
+    #[error(
+        "growing by {delta} would take its capacity above its maximum of {max}: it still counts {unfilled} nodes that the Cluster \
+         Autoscaler gave back, and is lowered by them once a list shows all VMs; try again in a minute"
+    )]
+    NotLoweredYet {
+        /// How many more nodes were asked for.
+        delta: u32,
+        /// How many nodes of the capacity were given back.
+        unfilled: u32,
+        /// The maximum.
+        max: u32,
+    },
     /// The group was deleted and created again since the caller named its instances.
     #[error("it was deleted and created again under its name; nothing was deleted; list its nodes again")]
     Recreated,

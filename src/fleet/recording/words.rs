@@ -186,7 +186,7 @@ fn refused(error: &WriteError) -> &'static str {
 
 fn refusal_rule(refusal: &Refusal) -> &'static str {
     match refusal {
-        Refusal::AboveMax { .. } | Refusal::Unfilled { .. } => MAXIMUM,
+        Refusal::AboveMax { .. } | Refusal::Unfilled { .. } | Refusal::NotLoweredYet { .. } => MAXIMUM,
         Refusal::BelowMin { .. } => MINIMUM,
         Refusal::Recreated => IDENTITY,
         Refusal::GrowthWithheld { .. } | Refusal::RemovalWithheld { .. } => PERMITTED,

@@ -43,10 +43,15 @@ impl GroupState {
         self.cancelled().min(self.census().shortfall)
     }
 
-    /// How much of the maximum unfilled capacity takes up. None in a quiet scale set that is known to be nominal:
-    /// there, a capacity above the maximum makes no more instances than were requested.
+    /// How much of the maximum is taken up by capacity that no instance fills. None where the cloud launches what is
+    /// missing by itself, or in a quiet scale set that is known to be nominal: there, a capacity above the maximum makes
+    /// no more instances than were requested.
     pub(crate) fn taken_by_unfilled(&self) -> u32 {
-        if self.is_nominal() && self.is_quiet() { 0 } else { self.unfilled() }
+        let makes_no_more = self.is_nominal() && self.is_quiet();
+        if self.observation.reading.consistency.missing == Missing::Retried || makes_no_more {
+            return 0;
+        }
+        self.cancelled().min(self.census().shortfall)
     }
 
     /// Whether the capacity is known to be nominal.

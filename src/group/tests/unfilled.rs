@@ -45,6 +45,20 @@ fn machines_being_deleted_make_room_beside_unfilled_capacity() {
 }
 
 #[test]
+fn what_is_still_to_be_lowered_takes_room_below_the_maximum() {
+    let mut group = Group::set(97);
+    group.capacity_is = CapacityIs::Actual;
+    group.see_set(false, 0, (99, 97));
+    let given_up = group.placeholders().into_iter().collect();
+    assert_eq!(group.state.cancel(&given_up), 2);
+    assert_eq!((group.target(), group.state.deferred(), group.state.unfilled()), (97, 2, 0));
+    assert_eq!(plan::increase(&group.state, 1, None, 0), Ok(()), "the maximum is 100");
+    let refused = plan::increase(&group.state, 2, None, 0);
+    assert!(matches!(refused, Err(Refusal::NotLoweredYet { unfilled: 2, .. })), "a write of 101: {refused:?}");
+    assert_eq!(group.state.taken_by_unfilled(), 2, "so that CA does not ask for it");
+}
+
+#[test]
 fn machines_without_an_id_are_not_taken_out_of_the_target() {
     let mut group = Group::set(10);
     group.see_set(true, 1, (10, 9));
