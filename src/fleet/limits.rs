@@ -20,7 +20,7 @@ pub(crate) const PAGE_LIMIT: Duration = Duration::from_secs(60);
 pub(crate) const WRITE_LIMIT: Duration = Duration::from_secs(30);
 /// An operation is polled at this interval, unless the cloud asks for another one.
 pub(crate) const POLL_EVERY: Duration = Duration::from_secs(3);
-/// An operation is polled at this interval while the response to its caller may wait for it (`HOLD_MAX`), and never
+/// An operation is polled at this interval while the response to its caller may wait for it (`CALLER_WAITS`), and never
 /// more often.
 pub(crate) const POLL_MIN: Duration = Duration::from_secs(1);
 /// A scale-up is polled this long after it was accepted, and after half of its time so far: what fails at once is

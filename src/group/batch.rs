@@ -23,14 +23,6 @@ use super::request::{Mutation, Request, RequestKey, Stage};
 use super::time::Time;
 use crate::cloud::{ProviderId, Writes};
 
-/// Until when requests may join those that wait.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(super) struct Window {
-    closes: Time,
-    /// ... unless none arrives until then.
-    idle: Time,
-}
-
 /// Requests that are carried out together.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Batch {
@@ -86,13 +78,7 @@ impl Group {
     /// A request has arrived. Deletions wait a little for each other; everything that waits already is taken along.
     pub(super) fn arrive(&mut self, mut request: Request) {
         request.group = self.state.observation().reading.identity;
-        let (idle, open) = match self.state.observation().reading.consistency.writes {
-            Writes::Ample => (BATCH_IDLE, BATCH_OPEN_MAX),
-            Writes::Scarce => (BATCH_IDLE_SCARCE, BATCH_OPEN_MAX_SCARCE),
-        };
-        let closes = self.window.map_or(self.now + open, |window| window.closes);
-        let closes = closes.min(self.now + request.send_by.since(self.now) / BATCH_SHARE);
-        self.window = Some(Window { closes, idle: closes.min(self.now + idle) });
+        request.arrived = self.now;
         self.queue.push(request);
     }
 
@@ -105,23 +91,31 @@ impl Group {
         }
     }
 
-    /// When the batch that is being collected closes, if one is.
-    pub(super) fn window_closes(&self) -> Option<Time> {
+    /// When the batch that is being collected closes, if one is. Only deletions wait for others: until none has come for
+    /// a moment, but no longer than a share of any caller's time.
+    pub(super) fn batch_closes(&self) -> Option<Time> {
         if !self.second.is_empty() {
             return Some(self.now);
         }
-        let window = self.window.filter(|_| !self.queue.is_empty())?;
-        let are_deletions = self.queue.iter().all(|request| matches!(request.mutation, Mutation::Delete(_)));
-        Some(if are_deletions { window.idle } else { self.now })
+        let (first, last) = (self.queue.first()?, self.queue.last()?);
+        if !self.queue.iter().all(|request| matches!(request.mutation, Mutation::Delete(_))) {
+            return Some(self.now);
+        }
+        let (idle, open) = match self.state.observation().reading.consistency.writes {
+            Writes::Ample => (BATCH_IDLE, BATCH_OPEN_MAX),
+            Writes::Scarce => (BATCH_IDLE_SCARCE, BATCH_OPEN_MAX_SCARCE),
+        };
+        let share = |one: &Request| one.arrived + one.send_by.since(one.arrived) / BATCH_SHARE;
+        let latest = self.queue.iter().map(share).min()?;
+        Some(latest.min(first.arrived + open).min(last.arrived + idle))
     }
 
     /// The next batch, once it has closed. What names unknown instances needs a list of all of them, which may take
     /// longer than the rest can wait: it comes after the rest.
     pub(super) fn next_batch(&mut self) -> Option<Job> {
-        self.window_closes().filter(|closes| *closes <= self.now)?;
+        self.batch_closes().filter(|closes| *closes <= self.now)?;
         let mut requests = mem::take(&mut self.second);
         if requests.is_empty() {
-            self.window = None;
             let all = mem::take(&mut self.queue);
             let (unknown, known): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| self.names_unknown_instances(one));
             (requests, self.second) = if known.is_empty() { (unknown, known) } else { (known, unknown) };

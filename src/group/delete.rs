@@ -74,12 +74,12 @@ impl Group {
                     if self.still_there(&removals).is_empty() {
                         return self.respond_done(removals);
                     }
-                    if self.fresh.is_none() {
+                    if job.fresh().is_none() {
                         Step::Read
                     } else {
                         match self.room_first(job, &removals) {
                             Ok(RoomFirst::NotNeeded) => {
-                                removals = self.send_removals(removals)?;
+                                removals = self.send_removals(job, removals)?;
                                 return Some(Deleting { removals, step: Step::Sent });
                             }
                             Ok(RoomFirst::Waiting) => return Some(Deleting { removals, step: Step::Read }),
@@ -165,7 +165,7 @@ impl Group {
     }
 
     /// Sends one deletion for all of them. `None` if nothing is left to delete.
-    fn send_removals(&mut self, removals: Vec<Removal>) -> Option<Vec<Removal>> {
+    fn send_removals(&mut self, job: &mut Progress, removals: Vec<Removal>) -> Option<Vec<Removal>> {
         // The time of some may be up, although others of the batch have more (law 9).
         let removals = self.committed_removals(removals);
         if removals.is_empty() {
@@ -181,7 +181,7 @@ impl Group {
         let requests = removals.iter().map(|removal| removal.request.key).collect();
         let replaced = removals.iter().flat_map(|removal| &removal.plan.replaced);
         let replaced = replaced.filter(|id| ids.contains(id)).cloned().collect();
-        self.send_deletion(ids, replaced, false, requests);
+        self.send_deletion(job, ids, replaced, false, requests);
         Some(removals)
     }
 
@@ -234,7 +234,7 @@ impl Group {
             return None;
         }
         // What was accepted is being deleted by now, and is not deleted again.
-        self.fresh = None;
+        job.take_fresh();
         Some(self.judge_removals(requests(busy)))
     }
 

@@ -98,7 +98,7 @@ impl Group {
                 }
                 // What they date is read once more, and is in doubt or not with what they show.
                 if self.state.is_dated_by_launches() {
-                    self.fresh = None;
+                    job.take_fresh();
                 }
                 Some(Growing { requests, step: Step::Read(Scope::Capacity), is_dated })
             }
@@ -151,7 +151,7 @@ impl Group {
         }
         let reinstated = self.reinstatable(delta, None);
         if self.grows_by_launch() && reinstated < delta {
-            self.launch_by_zone(requests);
+            self.launch_by_zone(job, requests);
             return None;
         }
         if self.state.in_flight().has_unread() || self.state.in_flight().is_launching() {
@@ -172,7 +172,7 @@ impl Group {
             return Some(Growing { requests, step: Step::Read(Scope::Instances), is_dated });
         };
         let keys = requests.iter().map(|request| request.key).collect();
-        match self.send_capacity(to, WriteReason::Requested, keys) {
+        match self.send_capacity(job, to, WriteReason::Requested, keys) {
             Ok(()) => Some(Growing { requests, step: Step::Sent { reinstated }, is_dated }),
             Err(error) => {
                 self.respond_all(requests, &error);
@@ -217,7 +217,7 @@ impl Group {
     ) -> Option<Vec<Request>> {
         let next = job.attempts.next(self.now, refusal);
         let requests = self.respond_out_of_time(requests, next, &error);
-        self.fresh = None;
+        job.take_fresh();
         if requests.is_empty() {
             return None;
         }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Group;
 use super::event::PollEnd;
-use super::limits::HOLD_MAX;
+use super::limits::CALLER_WAITS;
 use super::operation::OperationId;
 use super::refusal::WriteError;
 use super::request::Request;
@@ -40,7 +40,7 @@ impl Group {
         if !request.mutation.names_registered_nodes() {
             return self.respond(&request, Ok(()));
         }
-        let until = request.send_by.min(self.now + HOLD_MAX);
+        let until = request.send_by.min(self.now + CALLER_WAITS);
         self.held.push(Held { request, operation, until, failure: None });
     }
 

@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use super::batch::Batch;
 use super::event::Scope;
-use super::limits::{ATTEMPT_PAUSE_MAX, ATTEMPT_PAUSE_MIN, DETAIL_LIMIT, LOST_PATIENCE, OWN_WRITE_LIMIT};
+use super::limits::{ATTEMPT_PAUSE_MAX, ATTEMPT_PAUSE_MIN, CALLER_WAITS, DETAIL_LIMIT, LOST_PATIENCE};
 use super::lower::Lowering;
 use super::observation::count;
 use super::operation::OperationId;
-use super::reading::Polls;
+use super::reading::{Fresh, Polls};
 use super::refusal::WriteError;
 use super::replace::Replace;
 use super::state::WriteReason;
@@ -66,11 +66,13 @@ pub(super) enum Resend {
 /// How far a read for a write is.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) enum Read {
-    /// None is needed.
+    /// Nothing was read for the next write.
     #[default]
     Idle,
     /// It is being read, or read again in a moment.
     Wanted(Wanted),
+    /// The next write is computed on this.
+    Met(Fresh),
     /// It failed.
     Failed(WriteError),
 }
@@ -171,7 +173,7 @@ impl Job {
 
     /// A job that no caller waits for.
     pub(super) fn of_our_own(work: Work, now: Time) -> Self {
-        Self::new(work, Attempts::until(now + OWN_WRITE_LIMIT))
+        Self::new(work, Attempts::until(now + CALLER_WAITS))
     }
 }
 
@@ -196,6 +198,22 @@ impl Progress {
         self.attempts.retry_at = None;
         if let Some(patience) = &mut self.patience {
             patience.retry_at = None;
+        }
+    }
+
+    /// What was read for the next write.
+    pub(super) fn fresh(&self) -> Option<&Fresh> {
+        if let Read::Met(fresh) = &self.read { Some(fresh) } else { None }
+    }
+
+    /// The same, which is then no longer fresh: a write consumes it, or something happened since.
+    pub(super) fn take_fresh(&mut self) -> Option<Fresh> {
+        match mem::take(&mut self.read) {
+            Read::Met(fresh) => Some(fresh),
+            other => {
+                self.read = other;
+                None
+            }
         }
     }
 

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Group;
 use super::event::{Effect, Note};
+use super::job::Progress;
 use super::limits::{ATTEMPT_PAUSE_MIN, LAUNCH_AGAIN, LAUNCH_PAUSE_MAX, OPERATION_LIFE};
 use super::operation::OperationId;
 use super::refusal::WriteError;
@@ -110,8 +111,8 @@ impl Group {
     }
 
     /// Launches what these requests ask for, in each zone that they are for. The group was read for it.
-    pub(super) fn launch_by_zone(&mut self, requests: Vec<Request>) {
-        let Some(fresh) = self.fresh.take() else {
+    pub(super) fn launch_by_zone(&mut self, job: &mut Progress, requests: Vec<Request>) {
+        let Some(fresh) = job.take_fresh() else {
             debug_assert!(false, "a write without a fresh read (law 2)");
             return;
         };

@@ -19,9 +19,6 @@ pub(crate) const BATCH_OPEN_MAX_SCARCE: Duration = Duration::from_secs(1);
 pub(crate) const BATCH_SHARE: u32 = 4;
 /// A reading that contradicts itself is read again after this time.
 pub(crate) const CONFIRM_AFTER: Duration = Duration::from_secs(1);
-/// If a read for a write had less time than this and got no response, nothing follows about the cloud: the caller's
-/// time was short.
-pub(crate) const READ_PATIENCE: Duration = Duration::from_secs(2);
 /// The delay between an event that needs a read of the group and that read. Events that come together then cost one
 /// read.
 pub(crate) const READ_SOON: Duration = Duration::from_millis(50);
@@ -38,12 +35,12 @@ pub(crate) const ATTEMPT_PAUSE_MIN: Duration = Duration::from_millis(100);
 pub(crate) const ATTEMPT_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// What a write needs beside the capacity (instances, activities) may take this long: its caller waits, or the cloud may
 /// be about to delete instances that nobody named. A reduction is deferred after it, and its caller gets the response.
+/// If a read had less time and got no response, nothing follows about the cloud: the caller's time was short.
 pub(crate) const DETAIL_LIMIT: Duration = Duration::from_secs(2);
-/// A write that no caller waits for is attempted for this long.
-pub(crate) const OWN_WRITE_LIMIT: Duration = Duration::from_secs(5);
-/// If the cloud finishes deletions later, the response to a deletion waits this long for the outcome, so that an early
-/// failure is returned as an error. Known failures came within 3 s, and CA waits for 5 s by default.
-pub(crate) const HOLD_MAX: Duration = Duration::from_secs(5);
+/// CA waits this long for a response by default. If the cloud finishes deletions later, the response to one waits no
+/// longer for the outcome, so that an early failure is returned as an error: known failures came within 3 s. A write
+/// that no caller waits for is attempted for as long.
+pub(crate) const CALLER_WAITS: Duration = Duration::from_secs(5);
 /// How long a read may lag behind a write that the cloud accepted (neither cloud promises read-after-write).
 pub(crate) const SETTLE: Duration = Duration::from_secs(30);
 /// The cloud's clock, as it is derived from its responses, may be behind by this much: the header Date has whole
@@ -52,10 +49,6 @@ pub(crate) const CLOCK_ERROR: Duration = Duration::from_secs(1);
 /// How long an Auto Scaling group may take from a new capacity to the first launch in its activities. Until then, it is
 /// not known what the group is about to launch, so nothing is lowered.
 pub(crate) const LAUNCH_BEGINS: Duration = Duration::from_secs(5);
-/// A scale-up that cannot be polled is read again this long after the cloud accepted it, if instances are still
-/// missing. A launch that failed by then is listed as failed before CA's next loop, which by default begins 10 s after
-/// the one that scaled up.
-pub(crate) const LAUNCH_SHOWS: Duration = Duration::from_secs(8);
 /// A launch whose instances are listed raises the capacity within this time, assumed: the documentation does not say
 /// whether its response comes before. Shorter than the group's patience with instances beyond its capacity, about 20 s.
 pub(crate) const LAUNCH_RAISES: Duration = Duration::from_secs(10);
@@ -73,7 +66,10 @@ pub(crate) const LATE: Duration = Duration::from_secs(30);
 /// How long after a reduction an instance may still appear that the cloud had already begun to launch. AWS was seen to
 /// take 20 s from SetDesiredCapacity to the first termination (autoscaler #10147).
 pub(crate) const UNDO_WINDOW: Duration = Duration::from_secs(30);
-/// The interval between reads during [`UNDO_WINDOW`].
+/// The interval between reads while something may show at any moment: what a write without a response or a launch makes,
+/// or instances beyond the capacity during [`UNDO_WINDOW`]. A scale-up that cannot be polled is read again this long
+/// after [`LAUNCH_BEGINS`] if instances are still missing: what failed by then is listed before CA's next loop, by
+/// default 10 s after the one that scaled up.
 pub(crate) const WATCH_EVERY: Duration = Duration::from_secs(3);
 /// An operation that no poll and no observation has ended is dropped after this long; observations continue without it.
 pub(crate) const OPERATION_LIFE: Duration = Duration::from_secs(60 * 60);
@@ -81,12 +77,10 @@ pub(crate) const OPERATION_LIFE: Duration = Duration::from_secs(60 * 60);
 pub(crate) const OPERATIONS: usize = 256;
 /// A read that lags is not older than this many etags.
 pub(crate) const ETAGS: usize = 8;
-/// A preempted deletion is sent again for this long: a cloud that throttles asks for pauses of some seconds, and Azure
-/// allows a scale set four writes a minute.
-pub(crate) const RESUBMIT_LIMIT: Duration = Duration::from_secs(2 * 60);
-/// A tainted node whose deletion failed is left out of the target this long. Without an end, CA would not remove what
-/// the target leaves out.
-pub(crate) const LEFT_OUT_LIFE: Duration = Duration::from_secs(2 * 60);
+/// What follows from a deletion that failed ends after this long. A preempted one is sent again until then: a cloud that
+/// throttles asks for pauses of some seconds, and Azure allows a scale set four writes a minute. A tainted node is left
+/// out of the target until then: without an end, CA would not remove what the target leaves out.
+pub(crate) const FAILED_DELETION_LIFE: Duration = Duration::from_secs(2 * 60);
 /// If the cloud took capacity back and CA never deletes the placeholders, they stay in the target this long: CA's
 /// default of
 /// --max-node-provision-time.

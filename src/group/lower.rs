@@ -65,7 +65,7 @@ impl Group {
                     Need::Met => {
                         lowering.is_first_read = false;
                         if !self.state.is_steady() && !is_second {
-                            self.fresh = None;
+                            job.take_fresh();
                             lowering.step = Step::Read { is_second: true };
                             continue;
                         }
@@ -94,7 +94,7 @@ impl Group {
                     };
                     let Some(to) = plan::reduced_capacity(&self.state, under_way) else { return Some(Ok(())) };
                     let requests = callers.iter().map(|removal| removal.request.key).collect();
-                    if let Err(error) = self.send_capacity(to, WriteReason::Requested, requests) {
+                    if let Err(error) = self.send_capacity(job, to, WriteReason::Requested, requests) {
                         return Some(Err(error));
                     }
                     lowering.step = Step::Sent;
@@ -104,7 +104,7 @@ impl Group {
                     CapacityOutcome::Accepted => return Some(Ok(())),
                     CapacityOutcome::Retry(error) if job.attempts.again(self.now, Some(&error)) => {
                         lowering.step = Step::Read { is_second: false };
-                        self.fresh = None;
+                        job.take_fresh();
                         return None;
                     }
                     CapacityOutcome::Retry(error) => {

@@ -41,7 +41,7 @@ mod time;
 mod undo;
 mod write;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::mem;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ pub(crate) use doubt::{Doubt, doubt_first};
 pub(crate) use event::{Effect, Event, ListingKey, Note, PollEnd, ReadResult, Scope};
 pub(crate) use in_flight::InFlight;
 pub(crate) use limits::{
-    CONFIRM_AFTER, HOLD_MAX, LATE, LAUNCH_BEGINS, OPERATION_LIFE, READ_LIMIT, SETTLE, WATCH_EVERY,
+    CALLER_WAITS, CONFIRM_AFTER, LATE, LAUNCH_BEGINS, OPERATION_LIFE, READ_LIMIT, SETTLE, WATCH_EVERY,
 };
 pub(crate) use observation::Observation;
 pub(crate) use operation::{Operation, OperationId, OperationRequest, Phase};
@@ -67,13 +67,12 @@ pub use status::{GroupStatus, ReportedInstance};
 pub(crate) use time::Time;
 
 use crate::cloud::{GroupReading, Instance, InstanceState, ProviderId, differ};
-use batch::Window;
 use beside::Beside;
 use held::Held;
 use job::{Call, Job};
 use launch::Launching;
 use operations::FailedOperation;
-use reading::{Doubted, Fresh};
+use reading::Doubted;
 use undo::Duty;
 
 /// Makes an ID in the form of a group's instances from a label.
@@ -122,10 +121,8 @@ pub(crate) struct Group {
     failed: Vec<FailedOperation>,
     /// Responses to deletions that wait for the outcome.
     held: Vec<Held>,
-    /// Instances that a preempted deletion named, until they are deleted once more.
-    to_resend: BTreeSet<ProviderId>,
-    /// Until when a preempted deletion is sent again.
-    resend_until: Option<Time>,
+    /// Instances that a preempted deletion named, until they are deleted once more, and until when that is attempted.
+    to_resend: BTreeMap<ProviderId, Time>,
     /// When the last write ended. A read that began before that does not show it.
     written: Option<Time>,
     /// When the last read beside the writes that was adopted began and ended.
@@ -134,8 +131,6 @@ pub(crate) struct Group {
     read_at: Option<Time>,
     /// Until when the outcome of a capacity write may still show.
     unsettled_until: Option<Time>,
-    /// The capacity that was last raised back to, and when the cloud accepted it.
-    raised_back: Option<(u32, Time)>,
     /// What is being read beside the writes.
     beside: Beside,
     /// Launches whose outcome is not known.
@@ -144,16 +139,12 @@ pub(crate) struct Group {
     launch_again_at: Option<Time>,
     /// Requests that wait, in the order of arrival.
     queue: Vec<Request>,
-    /// Until when other requests may join those that wait.
-    window: Option<Window>,
     /// Requests of the last batch that name unknown instances: they come next.
     second: Vec<Request>,
     /// What is being done that writes.
     job: Option<Job>,
     /// What the job waits for.
     call: Option<Call>,
-    /// The read that the job's next write is computed on.
-    fresh: Option<Fresh>,
     /// What happened beside the writes during the job.
     later: VecDeque<Event>,
     /// What may have to be done because of what was observed or done since.
@@ -200,22 +191,18 @@ impl Group {
             doubted: None,
             failed: Vec::new(),
             held: Vec::new(),
-            to_resend: BTreeSet::new(),
-            resend_until: None,
+            to_resend: BTreeMap::new(),
             written: None,
             read_beside: None,
             read_at: None,
             unsettled_until: None,
-            raised_back: None,
             beside: Beside::default(),
             launching: Vec::new(),
             launch_again_at: None,
             queue: Vec::new(),
-            window: None,
             second: Vec::new(),
             job: None,
             call: None,
-            fresh: None,
             later: VecDeque::new(),
             duties: Vec::new(),
             blocked: None,
@@ -251,7 +238,7 @@ impl Group {
             Some(job) => job.progress.paused_until(),
             None => {
                 let confirm = self.doubted.as_ref().map(|doubted| doubted.confirm_at);
-                [confirm, self.read_at, self.window_closes()].into_iter().flatten().min()
+                [confirm, self.read_at, self.batch_closes()].into_iter().flatten().min()
             }
         };
         let blocked = self.blocked.as_ref().filter(|blocked| !blocked.is_served).map(Blocked::served_from);
@@ -287,7 +274,7 @@ impl Group {
 
     /// Whether a preempted deletion of this instance is to be sent again. Until then it is reported as being deleted.
     pub(crate) fn is_to_be_resent(&self, id: &ProviderId) -> bool {
-        self.to_resend.contains(id)
+        self.to_resend.contains_key(id)
     }
 
     /// Whether something is under way that a listing is to show soon.
@@ -409,7 +396,7 @@ impl Group {
             return self.start_anew(observation);
         }
         let replaced = self.state.replaced_by(&observation);
-        self.to_resend.retain(|id| !replaced.contains(id));
+        self.to_resend.retain(|id, _| !replaced.contains(id));
         let reported = self.take_failed(&observation);
         if reported.is_empty() {
             let names = self.names.clone();
@@ -435,7 +422,7 @@ impl Group {
         self.end_launches(&WriteError::OutcomeUnknown(reason.to_owned()));
         self.failed.clear();
         self.to_resend.clear();
-        (self.resend_until, self.unsettled_until, self.raised_back) = (None, None, None);
+        self.unsettled_until = None;
         self.publish();
     }
 

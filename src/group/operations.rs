@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Group;
 use super::event::{Effect, Note, PollEnd, Scope};
 use super::job::{Answer, Job, Progress, Resend, Work};
-use super::limits::{RESUBMIT_LIMIT, WATCH_EVERY};
+use super::limits::{FAILED_DELETION_LIFE, WATCH_EVERY};
 use super::observation::Observation;
 use super::operation::{Operation, OperationId, OperationRequest, Phase};
 use super::plan;
@@ -104,15 +104,13 @@ impl Group {
         let (due, later): (Vec<_>, Vec<_>) = mem::take(&mut self.failed).into_iter().partition(is_due);
         self.failed = later;
         for failed in &due {
-            self.to_resend.extend(failed.resend.iter().cloned());
-            if !failed.resend.is_empty() {
-                self.resend_until = Some(failed.reported + RESUBMIT_LIMIT);
-            }
+            let until = failed.reported + FAILED_DELETION_LIFE;
+            self.to_resend.extend(failed.resend.iter().map(|id| (id.clone(), until)));
             let ids = self.state.in_flight().deleted_by(failed.operation);
             // Where a later deletion named them too and failed, CA has to name them again: there may be no room for
             // them any more.
             if let Some(ids) = ids.filter(|_| failed.resend.is_empty()) {
-                self.to_resend.retain(|id| !ids.contains(id));
+                self.to_resend.retain(|id, _| !ids.contains(id));
                 self.failed.iter_mut().for_each(|waiting| waiting.resend.retain(|id| !ids.contains(id)));
             }
         }
@@ -142,7 +140,7 @@ impl Group {
 
     /// Deletes once more what a preempted deletion left. Until then it is reported as being deleted.
     pub(super) fn resend_job(&mut self) -> Option<Job> {
-        if self.resend_until.is_none() || self.to_resend.is_empty() {
+        if self.to_resend.is_empty() {
             return None;
         }
         if self.due_again().is_empty() {
@@ -160,7 +158,7 @@ impl Group {
             Resend::Read => match self.need(&mut job, Scope::Instances) {
                 Need::Waiting => self.job = Some(Job { work: Work::Resend(Resend::Read), progress: job }),
                 Need::Failed(error) => self.not_resent(error),
-                Need::Met => match self.send_again() {
+                Need::Met => match self.send_again(&mut job) {
                     Ok(true) => self.job = Some(Job { work: Work::Resend(Resend::Sent), progress: job }),
                     Ok(false) => self.resent(),
                     Err(error) => self.not_resent(error),
@@ -178,19 +176,19 @@ impl Group {
     }
 
     /// Whether anything was sent.
-    fn send_again(&mut self) -> Result<bool, WriteError> {
+    fn send_again(&mut self, job: &mut Progress) -> Result<bool, WriteError> {
         let ids = self.due_again();
         if ids.is_empty() {
             return Ok(false);
         }
         plan::permits_again(&self.state, &self.to_resend)?;
-        self.send_deletion(ids, BTreeSet::new(), true, Vec::new());
+        self.send_deletion(job, ids, BTreeSet::new(), true, Vec::new());
         Ok(true)
     }
 
     fn not_resent(&mut self, error: WriteError) {
-        let ids = self.to_resend.iter().cloned().collect();
-        if error.may_pass() && self.resend_until.is_some_and(|until| self.now < until) {
+        let ids = self.to_resend.keys().cloned().collect();
+        if error.may_pass() && self.to_resend.values().any(|until| self.now < *until) {
             self.log(Note::NotResentYet(ids, Box::new(error)));
             return self.read_by(self.now + WATCH_EVERY);
         }
@@ -207,7 +205,7 @@ impl Group {
     /// be preempted by this one, and so on forever. Nothing if the preempted one left nothing.
     fn due_again(&self) -> Vec<ProviderId> {
         let (in_flight, instances) = (self.state.in_flight(), &self.state.observation().instances);
-        let is_left = |one: &Instance| self.to_resend.contains(&one.id) && !in_flight.is_leaving(one);
+        let is_left = |one: &Instance| self.to_resend.contains_key(&one.id) && !in_flight.is_leaving(one);
         if !instances.iter().any(is_left) {
             return Vec::new();
         }

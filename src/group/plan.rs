@@ -1,6 +1,6 @@
 //! Decides what to write for a batch of requests, from a fresh observation. Pure; the keeper carries it out.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -13,6 +13,7 @@ use super::request::{NamedNode, NodeKind};
 use super::state::GroupState;
 use super::status::ReportedInstance;
 use super::surplus::Surplus;
+use super::time::Time;
 use crate::cloud::{
     CAPACITY_MAX, Consistency, Counts, Deletions, GroupReading, GrowsBy, Instance, InstanceState, Missing, OwnLaunches,
     Permit, ProviderId, Provisioning, ZoneName,
@@ -197,22 +198,22 @@ pub(crate) fn not_lowering(state: &GroupState, ids: &[ProviderId]) -> BTreeSet<P
 }
 
 /// What preempted deletions still claim: their instances are live until they are deleted again.
-pub(crate) fn pending(state: &GroupState, to_resubmit: &BTreeSet<ProviderId>) -> DeletePlan {
+pub(crate) fn pending(state: &GroupState, to_resend: &BTreeMap<ProviderId, Time>) -> DeletePlan {
     let in_flight = state.in_flight();
-    let lives = |one: &&Instance| to_resubmit.contains(&one.id) && !in_flight.is_leaving(one);
+    let lives = |one: &&Instance| to_resend.contains_key(&one.id) && !in_flight.is_leaving(one);
     let instances = state.observation().instances.iter().filter(lives).map(|one| one.id.clone()).collect();
     DeletePlan { instances, ..DeletePlan::default() }
 }
 
 /// Whether these can be deleted again without going below the minimum: other instances may have left in the meantime
 /// (law 6).
-pub(crate) fn permits_again(state: &GroupState, to_resubmit: &BTreeSet<ProviderId>) -> Result<(), Refusal> {
+pub(crate) fn permits_again(state: &GroupState, to_resend: &BTreeMap<ProviderId, Time>) -> Result<(), Refusal> {
     let (status, room) = (state.status(), room_to_shrink(state));
     let is_healthy = |id: &&ProviderId| {
         let reported = status.instances.iter().find(|reported| reported.id == **id);
         reported.is_some_and(|reported| reported.failure.is_none()) && !is_uncounted(state, id)
     };
-    let asked = count(pending(state, to_resubmit).instances.iter().filter(is_healthy).count());
+    let asked = count(pending(state, to_resend).instances.iter().filter(is_healthy).count());
     let min = state.observation().reading.min;
     if asked > room { Err(Refusal::BelowMin { asked, room, min }) } else { Ok(()) }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::doubt::{Doubt, doubt, doubt_first};
 use super::event::{Effect, ListingKey, Note, ReadResult, Scope};
 use super::job::{Call, Job, Progress, Read, Wanted};
-use super::limits::{CONFIRM_AFTER, DETAIL_LIMIT, READ_LIMIT, READ_PATIENCE};
+use super::limits::{CONFIRM_AFTER, DETAIL_LIMIT, READ_LIMIT};
 use super::observation::Observation;
 use super::refusal::WriteError;
 use super::time::Time;
@@ -41,7 +41,7 @@ pub(super) enum Polls {
 /// Whether a read that a write needs has ended.
 #[derive(Debug)]
 pub(super) enum Need {
-    /// It has, and [`Group::fresh`] has what it returned.
+    /// It has, and [`Progress::fresh`] is what it returned.
     Met,
     /// It goes on.
     Waiting,
@@ -71,11 +71,12 @@ impl Group {
                 job.patience = None;
                 Need::Failed(error)
             }
-            Read::Idle if self.has_fresh(scope) && !self.has_failed() => {
+            Read::Met(fresh) if fresh.scope >= scope && !self.has_failed() => {
                 job.patience = None;
+                job.read = Read::Met(fresh);
                 Need::Met
             }
-            Read::Idle => {
+            Read::Idle | Read::Met(_) => {
                 let scope = if self.has_failed() { Scope::Instances } else { scope };
                 self.ask(job, Wanted::new(scope));
                 Need::Waiting
@@ -87,14 +88,8 @@ impl Group {
         }
     }
 
-    /// Whether as much was read for the next write.
-    pub(super) fn has_fresh(&self, scope: Scope) -> bool {
-        self.fresh.as_ref().is_some_and(|fresh| fresh.scope >= scope)
-    }
-
     fn ask(&mut self, job: &mut Progress, wanted: Wanted) {
         let (scope, limit) = (wanted.scope, job.reading().left(self.now));
-        self.fresh = None;
         self.call = Some(Call::Read(scope, limit));
         self.effects.push(Effect::Read { scope, limit: limit.min(READ_LIMIT) });
         job.read = Read::Wanted(wanted);
@@ -158,10 +153,7 @@ impl Group {
             None => Some(self.state.observation().with_capacity_of(reading, begun, at)),
         });
         match observation.filter(|observation| self.doubt_of(observation).is_none()) {
-            Some(observation) => {
-                self.adopt_fresh(observation, Scope::Capacity, wanted.polls);
-                Read::Idle
-            }
+            Some(observation) => Read::Met(self.adopt_fresh(observation, Scope::Capacity, wanted.polls)),
             None => Read::Wanted(Wanted { scope: Scope::Instances, ..wanted }),
         }
     }
@@ -176,8 +168,7 @@ impl Group {
             }
             self.log(Note::Confirmed(why));
         }
-        self.adopt_fresh(observation, Scope::Instances, wanted.polls);
-        Read::Idle
+        Read::Met(self.adopt_fresh(observation, Scope::Instances, wanted.polls))
     }
 
     /// Reads the instances again after a moment, if the time allows for it.
@@ -201,18 +192,18 @@ impl Group {
         before: Option<CloudError>,
     ) -> WriteError {
         let attempts = job.reading();
-        if attempts.left(self.now).is_zero() && time < READ_PATIENCE && !attempts.is_lost() {
+        if attempts.left(self.now).is_zero() && time < DETAIL_LIMIT && !attempts.is_lost() {
             return before.map_or(WriteError::NotSent, WriteError::Cloud);
         }
         error.into()
     }
 
-    fn adopt_fresh(&mut self, observation: Observation, scope: Scope, polls: Polls) {
+    fn adopt_fresh(&mut self, observation: Observation, scope: Scope, polls: Polls) -> Fresh {
         self.end_doubt();
         let scope = if observation.detailed == observation.begun { Scope::Instances } else { scope };
         let basis = observation.reading.clone();
         self.adopt(observation);
-        self.fresh = Some(Fresh { basis, scope, polls });
+        Fresh { basis, scope, polls }
     }
 
     /// What is fresh of an observation that was just read beside the writes: everything, if the read began after the

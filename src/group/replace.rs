@@ -55,7 +55,7 @@ impl Group {
         }
         let requests = removals.iter().map(|removal| removal.request.key).collect();
         let to = self.raised_by(number)?;
-        self.send_capacity(to, WriteReason::Requested, requests)?;
+        self.send_capacity(job, to, WriteReason::Requested, requests)?;
         Ok(RoomFirst::Sent)
     }
 
@@ -101,7 +101,7 @@ impl Group {
                 Room::Waiting => Some(Replace::Read),
                 Room::Failed(error) => self.not_replaced(error),
                 Room::TooLittle => self.not_replaced(may_exceed()),
-                Room::Enough => match self.raise_by_owed() {
+                Room::Enough => match self.raise_by_owed(&mut job) {
                     Ok(is_sent) => is_sent.then_some(Replace::Sent),
                     Err(error) => self.not_replaced(error),
                 },
@@ -121,14 +121,14 @@ impl Group {
     }
 
     /// Whether anything was sent: the read may have shown that nothing is owed any more.
-    fn raise_by_owed(&mut self) -> Result<bool, WriteError> {
+    fn raise_by_owed(&mut self, job: &mut Progress) -> Result<bool, WriteError> {
         let owed = self.state.in_flight().owed_now();
         if owed == 0 {
             return Ok(false);
         }
         plan::permits_owed(&self.state)?;
         let to = self.raised_by(owed)?;
-        self.send_capacity(to, WriteReason::Requested, Vec::new())?;
+        self.send_capacity(job, to, WriteReason::Requested, Vec::new())?;
         Ok(true)
     }
 

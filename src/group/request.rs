@@ -89,6 +89,8 @@ pub(crate) struct Request {
     pub foreign: Option<Foreign>,
     /// The group as it was known when the request was taken. It is not carried out on another one of the same name.
     pub(super) group: Option<Identity>,
+    /// When it came to the group.
+    pub(super) arrived: Time,
     pub(super) stage: Stage,
 }
 
@@ -123,6 +125,7 @@ impl Request {
             is_cloud_lost: false,
             foreign: None,
             group: None,
+            arrived: Time::default(),
             stage: Stage::Waiting,
         }
     }

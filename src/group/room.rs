@@ -42,7 +42,7 @@ impl Group {
             Need::Met if plan::counts_on_deletions(&self.state, number) => {}
             need => return need.into(),
         }
-        let polls = self.fresh.as_ref().map_or(Polls::NotAsked, |fresh| fresh.polls);
+        let polls = job.fresh().map_or(Polls::NotAsked, |fresh| fresh.polls);
         if polls == Polls::Unanswered || !plan::is_told_by_polls(&self.state) {
             match self.need(job, Scope::Instances) {
                 Need::Met if plan::counts_on_deletions(&self.state, number) => {}
@@ -73,9 +73,9 @@ impl Group {
         let Some(Call::Polls) = self.call.take() else { return };
         ended.into_iter().for_each(|(operation, end)| self.polled(operation, end));
         let Some(job) = &mut self.job else { return };
-        match (&mut self.fresh, error) {
-            (Some(fresh), None) => fresh.polls = Polls::Answered,
-            (Some(fresh), Some(_)) if fresh.scope == Scope::Instances => fresh.polls = Polls::Unanswered,
+        match (&mut job.progress.read, error) {
+            (Read::Met(fresh), None) => fresh.polls = Polls::Answered,
+            (Read::Met(fresh), Some(_)) if fresh.scope == Scope::Instances => fresh.polls = Polls::Unanswered,
             (_, before) => {
                 let polls = Polls::Unanswered;
                 job.progress.read = Read::Wanted(Wanted { before, polls, ..Wanted::new(Scope::Instances) });

@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::Group;
 use super::event::{Effect, Note, Scope};
-use super::job::{Answer, Call, CapacityOutcome, Job, Progress, Work};
+use super::job::{Answer, Call, CapacityOutcome, Job, Progress, Read, Work};
 use super::limits::{DETAIL_LIMIT, LAUNCH_BEGINS, OWN_SURPLUS, READ_SOON, WATCH_EVERY};
 use super::lower::Lowering;
 use super::observation::Observation;
+use super::operation::{Operation, OperationRequest};
 use super::plan;
 use super::reading::Need;
 use super::state::WriteReason;
@@ -118,12 +119,11 @@ impl Group {
                     self.log(Note::UnreadableForUndo(Box::new(error)));
                     None
                 }
-                Need::Met => self.raise_back(own.as_ref()).map(Undo::Sent),
+                Need::Met => self.raise_back(&mut job, own.as_ref()).map(Undo::Sent),
             },
             Undo::Sent(to) => match self.capacity_outcome(&mut job) {
                 None => Some(Undo::Sent(to)),
                 Some(CapacityOutcome::Accepted) => {
-                    self.raised_back = Some((to, self.now));
                     self.log(Note::RaisedBack(to));
                     None
                 }
@@ -140,11 +140,11 @@ impl Group {
         self.job = next.map(|undo| Job { work: Work::Undo(undo), progress: job });
     }
 
-    fn raise_back(&mut self, own: Option<&Own>) -> Option<u32> {
+    fn raise_back(&mut self, job: &mut Progress, own: Option<&Own>) -> Option<u32> {
         let own = own.map(|own| own.with_new(self.state.observation()));
         let to = plan::undone_capacity(&self.state, own.as_ref()).filter(|to| !self.has_just_raised_back(*to))?;
         self.log(Note::RaisingBack(to));
-        match self.send_capacity(to, WriteReason::Undo, Vec::new()) {
+        match self.send_capacity(job, to, WriteReason::Undo, Vec::new()) {
             Ok(()) => Some(to),
             Err(error) => {
                 self.log(Note::NotRaisedBack(to, Box::new(error)));
@@ -156,7 +156,9 @@ impl Group {
     /// Whether the cloud accepted the same capacity a moment ago. Reads that lag do not show it yet, and must not cause
     /// a write each.
     fn has_just_raised_back(&self, to: u32) -> bool {
-        self.raised_back.is_some_and(|(last, at)| last == to && self.now.since(at) < WATCH_EVERY)
+        let is_recent = |one: &&Operation| self.now.since(one.accepted) < WATCH_EVERY;
+        let mut recent = self.state.in_flight().operations().iter().filter(is_recent);
+        recent.any(|one| matches!(one.request, OperationRequest::Capacity { to: last, .. } if last == to))
     }
 
     /// Writes a reduction that was unsafe when it was requested, once it is safe.
@@ -171,8 +173,9 @@ impl Group {
             }
             return None;
         };
-        self.fresh = Some(fresh);
-        Some(Job::of_our_own(Work::Lower(Lowering::deferred()), self.now))
+        let mut job = Job::of_our_own(Work::Lower(Lowering::deferred()), self.now);
+        job.progress.read = Read::Met(fresh);
+        Some(job)
     }
 
     /// Whether a reduction is deferred that only time stands in the way of. The next listing may be ten minutes away.

@@ -18,11 +18,12 @@ impl Group {
     /// Sends one capacity write, computed on what was read fresh. Launches in flight are no part of it.
     pub(super) fn send_capacity(
         &mut self,
+        job: &mut Progress,
         to: u32,
         reason: WriteReason,
         requests: Vec<RequestKey>,
     ) -> Result<(), WriteError> {
-        let Some(fresh) = self.fresh.take() else {
+        let Some(fresh) = job.take_fresh() else {
             debug_assert!(false, "a write without a fresh read (law 2)");
             return Err(WriteError::Contended("it was not read".to_owned()));
         };
@@ -138,12 +139,13 @@ impl Group {
     /// `replaced`: by the cloud, whose capacity their deletion does not lower, or by us.
     pub(super) fn send_deletion(
         &mut self,
+        job: &mut Progress,
         ids: Vec<ProviderId>,
         replaced: BTreeSet<ProviderId>,
         is_resent: bool,
         requests: Vec<RequestKey>,
     ) {
-        let Some(fresh) = self.fresh.take() else {
+        let Some(fresh) = job.take_fresh() else {
             debug_assert!(false, "a write without a fresh read (law 2)");
             return;
         };
@@ -241,9 +243,6 @@ impl Group {
                 Some(Ok(())) => {}
                 Some(Err(error)) => self.log(Note::StillDeferred(Box::new(error))),
             },
-        }
-        if self.job.is_none() {
-            self.fresh = None;
         }
     }
 }

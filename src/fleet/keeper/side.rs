@@ -17,7 +17,7 @@ use crate::fleet::limits::{
 };
 use crate::fleet::snapshot::GroupKey;
 use crate::fleet::template_builder::BuiltTemplate;
-use crate::group::{Event, HOLD_MAX, ListingKey, OPERATION_LIFE, OperationId, PollEnd, READ_LIMIT};
+use crate::group::{CALLER_WAITS, Event, ListingKey, OPERATION_LIFE, OperationId, PollEnd, READ_LIMIT};
 use crate::tasks::{TaskKind, Tasks};
 
 /// What work beside the keeper found.
@@ -55,7 +55,7 @@ impl Polled {
     fn pause(self, running: Duration) -> Duration {
         match self {
             Self::Capacity => (running / 2).clamp(POLL_LAUNCH_MIN, POLL_LAUNCH_MAX),
-            Self::Deletion if running < HOLD_MAX => POLL_MIN,
+            Self::Deletion if running < CALLER_WAITS => POLL_MIN,
             Self::Deletion => POLL_EVERY,
         }
     }

@@ -3,7 +3,7 @@
 use super::GroupState;
 use crate::cloud::Reads;
 use crate::group::Time;
-use crate::group::limits::{LAUNCH_BEGINS, LAUNCH_SHOWS, SETTLE};
+use crate::group::limits::{LAUNCH_BEGINS, SETTLE, WATCH_EVERY};
 
 impl GroupState {
     /// Whether the instances last read are those of the capacity last read. Where these are two calls, the capacity can
@@ -27,7 +27,7 @@ impl GroupState {
     pub(crate) fn launches_show_at(&self) -> Option<Time> {
         let unpolled = self.in_flight.operations().iter().filter(|operation| operation.is_unpolled_growth());
         let last = unpolled.map(|operation| operation.accepted).max()?;
-        (self.census().shortfall > 0).then(|| last + LAUNCH_SHOWS)
+        (self.census().shortfall > 0).then(|| last + LAUNCH_BEGINS + WATCH_EVERY)
     }
 
     /// From when on a list shows all instances that a scale-up made, another client's too. `None` while one runs.

@@ -33,7 +33,7 @@ use crate::cloud::{Deletions, Identity, Instance, InstanceState, LaunchActivity,
 use placeholders::Missed;
 pub(crate) use undo::WriteReason;
 use undo::{LostWrite, RecentWrites};
-use unfilled::GrowthOverUnfilled;
+use unfilled::KindOfCapacity;
 pub(crate) use writes::{CapacityWrite, DeletionWrite};
 
 /// Makes the ID of a placeholder from a label that is unique in the group.
@@ -69,10 +69,8 @@ pub(crate) struct GroupState {
     /// Instances whose deletion was accepted and failed, and until when the target leaves out those that CA has
     /// tainted.
     survivors: BTreeMap<ProviderId, Time>,
-    /// A scale-up over unfilled capacity, until a list shows what it made.
-    growth_over_unfilled: Option<GrowthOverUnfilled>,
-    /// Whether the group has shown that its capacity is nominal.
-    is_nominal: bool,
+    /// What the group has shown of how its capacity counts.
+    kind_of_capacity: KindOfCapacity,
 }
 
 impl GroupState {
@@ -93,8 +91,7 @@ impl GroupState {
             surplus: None,
             within_capacity: BTreeSet::new(),
             survivors: BTreeMap::new(),
-            growth_over_unfilled: None,
-            is_nominal: false,
+            kind_of_capacity: KindOfCapacity::Unknown,
         };
         state.in_flight.note_etag(&state.observation.reading);
         let found = if state.is_to_stay() { Surplus::Lasting } else { Surplus::FoundAtStart };

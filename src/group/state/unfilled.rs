@@ -14,13 +14,16 @@ use crate::group::limits::SETTLE;
 use crate::group::observation::count;
 use crate::group::placeholder::{Placeholder, PlaceholderState};
 
-/// A scale-up over unfilled capacity. What it makes shows how the scale set counts.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct GrowthOverUnfilled {
-    /// The live instances that it leads to if the capacity is nominal.
-    if_nominal: u32,
-    /// ... and if new capacities are compared with the live instances.
-    if_actual: u32,
+/// What a scale set has shown of how its capacity counts: the first scale-up over unfilled capacity shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum KindOfCapacity {
+    /// Nothing, or not clearly.
+    Unknown,
+    /// Such a scale-up is under way. It leads to this many live instances if the capacity is nominal, and to more if new
+    /// capacities are compared with the live instances.
+    Growing { if_nominal: u32 },
+    /// The capacity is nominal.
+    Nominal,
 }
 
 impl GroupState {
@@ -56,7 +59,8 @@ impl GroupState {
 
     /// Whether the capacity is known to be nominal.
     pub(crate) fn is_nominal(&self) -> bool {
-        self.is_nominal || self.observation.reading.consistency.capacity_is == CapacityIs::Nominal
+        self.kind_of_capacity == KindOfCapacity::Nominal
+            || self.observation.reading.consistency.capacity_is == CapacityIs::Nominal
     }
 
     /// Whether an instance may still take the place of a placeholder, or its capacity is still to be lowered.
@@ -102,29 +106,34 @@ impl GroupState {
 
     /// Notes a scale-up from one capacity to another, if there is unfilled capacity that it may fill.
     pub(crate) fn note_growth_over_unfilled(&mut self, (from, to): (u32, u32)) {
-        let (unfilled, live) = (self.unfilled(), self.census().live);
-        let is_first = self.growth_over_unfilled.is_none() && self.in_flight.operations().len() == 1;
-        self.growth_over_unfilled = (to > from && unfilled > 0 && is_first).then(|| {
-            let if_nominal = live.saturating_add(to - from);
-            GrowthOverUnfilled { if_nominal, if_actual: if_nominal.saturating_add(unfilled) }
-        });
+        let is_first = self.kind_of_capacity == KindOfCapacity::Unknown && self.in_flight.operations().len() == 1;
+        let shows = is_first && to > from && self.unfilled() > 0;
+        self.learn_no_kind_of_capacity();
+        if shows {
+            self.kind_of_capacity =
+                KindOfCapacity::Growing { if_nominal: self.census().live.saturating_add(to - from) };
+        }
     }
 
     /// Learns nothing from a scale-up that failed, or beside which instances left: less lives than it made.
     pub(crate) fn learn_no_kind_of_capacity(&mut self) {
-        self.growth_over_unfilled = None;
+        if self.is_learning_kind_of_capacity() {
+            self.kind_of_capacity = KindOfCapacity::Unknown;
+        }
     }
 
     /// Learns from what the first scale-up over unfilled capacity made, once lists show all of it.
     pub(crate) fn note_kind_of_capacity(&mut self) {
-        let Some(growth) = self.growth_over_unfilled.filter(|_| !self.may_lack_instances()) else { return };
+        let KindOfCapacity::Growing { if_nominal } = self.kind_of_capacity else { return };
+        if self.may_lack_instances() {
+            return;
+        }
         let live = count(self.observation.instances.iter().filter(|one| !self.in_flight.is_leaving(one)).count());
-        self.is_nominal |= live == growth.if_nominal && live < growth.if_actual;
-        self.growth_over_unfilled = None;
+        self.kind_of_capacity = if live == if_nominal { KindOfCapacity::Nominal } else { KindOfCapacity::Unknown };
     }
 
     /// Whether a list of instances is to show how the scale set counts.
     pub(crate) fn is_learning_kind_of_capacity(&self) -> bool {
-        self.growth_over_unfilled.is_some()
+        matches!(self.kind_of_capacity, KindOfCapacity::Growing { .. })
     }
 }

@@ -9,7 +9,7 @@ use crate::group::Time;
 use super::placeholders::Missed;
 use super::{GroupState, NamePlaceholder, WriteReason, size};
 use crate::cloud::{Failure, OperationHandle, ProviderId};
-use crate::group::limits::{LEFT_OUT_LIFE, ROLLED_BACK_LIFE};
+use crate::group::limits::{FAILED_DELETION_LIFE, ROLLED_BACK_LIFE};
 use crate::group::observation::{Observation, count};
 use crate::group::operation::{Operation, OperationId, OperationRequest, Phase};
 use crate::group::placeholder::PlaceholderState;
@@ -167,7 +167,7 @@ impl GroupState {
                     self.surplus = Some(Surplus::Lasting);
                     self.note_surplus();
                 }
-                self.survivors.extend(ids.into_iter().map(|id| (id, now + LEFT_OUT_LIFE)));
+                self.survivors.extend(ids.into_iter().map(|id| (id, now + FAILED_DELETION_LIFE)));
                 return;
             }
         };

@@ -26,7 +26,7 @@ fn a_call_that_would_break_the_minimum_is_refused_as_a_whole() {
 fn a_preempted_deletion_claims_its_room_until_it_is_sent_again() {
     let mut group = Group::new(4, running(0..4));
     group.see(4, running(0..4));
-    let pending = ids(0..2).into_iter().collect();
+    let pending = ids(0..2).into_iter().map(|id| (id, group.now)).collect();
     let claimed = plan::pending(&group.state, &pending);
     let node = |number| NamedNode { id: id(number), kind: NodeKind::Registered };
     // The minimum is 1.

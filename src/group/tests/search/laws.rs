@@ -6,6 +6,7 @@ use super::cloud::{Call, Kind, LAG, MAX, Stage, View, name, number};
 use super::promises::Asked;
 use super::world::World;
 use crate::cloud::{GroupReading, InstanceState, ZoneName};
+use crate::group::job::Work;
 
 /// A law that does not hold, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,6 +100,11 @@ fn bit(id: u8) -> u8 {
 
 fn beyond(view: &View) -> u8 {
     view.live().saturating_sub(view.desired)
+}
+
+/// Whether what is being sent is a preempted deletion, once more.
+fn is_resent(world: &World) -> bool {
+    world.group.job.as_ref().is_some_and(|job| matches!(job.work, Work::Resend(_)))
 }
 
 fn broken(why: String) -> Result<(), Broken> {
@@ -236,7 +242,7 @@ impl Laws {
                 return broken(format!("law 1: i-{id} is to be deleted, and CA did not name it"));
             }
             // What is sent once more goes with all that other deletions under way name.
-            if world.group.resend_until.is_some() {
+            if is_resent(world) {
                 continue;
             }
             let listed = state.observation().instances.iter().find(|one| one.id == name(*id));
@@ -251,7 +257,7 @@ impl Laws {
         let target = state.status().target;
         // What never became a node is replaced, and its response shows that: below.
         let is_replaced = world.asked.iter().any(|(_, asked)| matches!(asked, Asked::DeleteUnregistered(_)));
-        let is_judged = world.group.resend_until.is_none() && !is_replaced;
+        let is_judged = !is_resent(world) && !is_replaced;
         if target < u32::from(world.cloud.min) + lowers && is_judged {
             return broken(format!(
                 "law 6: {lowers} are to be deleted of a target of {target}, and min is {}",
