@@ -1,7 +1,7 @@
 //! The labels and taints that a kubelet registers its node with: its flags, nodeadm's `registerWithTaints`, and
 //! Bottlerocket's `node-labels` and `node-taints`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
@@ -12,12 +12,18 @@ use crate::cloud::{Taint, TaintEffect};
 const BOTTLEROCKET_LABELS: [&str; 3] = ["settings", "kubernetes", "node-labels"];
 const BOTTLEROCKET_TAINTS: [&str; 3] = ["settings", "kubernetes", "node-taints"];
 
-/// The labels that the node registers with.
+/// The labels that the node registers with. A script that sets a label to one value here and to another one there leaves
+/// open which of them a node has.
 pub(super) fn labels(text: &str) -> BTreeMap<String, String> {
     let flags = settings(text, "--node-labels").flat_map(|value| value.split(',')).filter_map(pair);
     let bottlerocket = toml::entries(text, &BOTTLEROCKET_LABELS).into_iter();
     let bottlerocket = bottlerocket.filter_map(|(key, values)| plain_pair(key, values.into_iter().next()?));
-    bottlerocket.chain(flags).collect()
+    let mut labels: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (key, value) in bottlerocket.chain(flags) {
+        labels.entry(key).or_default().insert(value);
+    }
+    let only = |values: BTreeSet<String>| (values.len() == 1).then_some(values)?.into_iter().next();
+    labels.into_iter().filter_map(|(key, values)| Some((key, only(values)?))).collect()
 }
 
 /// The taints that the node registers with, without duplicates.
@@ -96,6 +102,14 @@ mod tests {
             [("example.com/role", ""), ("team", "ml")].map(|(key, value)| (key.to_owned(), value.to_owned()))
         );
         assert_eq!(shown(text), ["gpu=true:NoSchedule", "bare=:NoExecute"]);
+    }
+
+    #[test]
+    fn a_label_with_two_values_is_left_out() {
+        let text = "if spot; then\n  bootstrap.sh --kubelet-extra-args '--node-labels=team=ml,lifecycle=spot'\nelse\n  \
+                    bootstrap.sh --kubelet-extra-args '--node-labels=team=ml,lifecycle=ondemand'\nfi\n";
+        let labels: Vec<_> = labels(text).into_iter().collect();
+        assert_eq!(labels, [("team".to_owned(), "ml".to_owned())], "which of the two is not known");
     }
 
     #[test]
