@@ -20,7 +20,12 @@ pub(super) fn reason_of_revival() -> String {
     "nodes whose deletion may have failed are more than the new capacity has room for".to_owned()
 }
 
-/// The error for that.
+/// Why no capacity is written that may take the group above its maximum.
+pub(super) fn reason_of_survivors() -> String {
+    "nodes whose deletion may have failed leave too little room below its maximum".to_owned()
+}
+
+/// The error where [`reason_of_revival`] is the reason.
 pub(super) fn may_exceed() -> WriteError {
     WriteError::Contended(reason_of_revival())
 }
@@ -149,11 +154,11 @@ impl Group {
             self.respond_all(requests, &WriteError::OutcomeUnknown(reason.to_owned()));
             return None;
         }
-        let reinstated = self.reinstatable(delta, None);
-        if self.grows_by_launch() && reinstated < delta {
+        if self.grows_by_launch() {
             self.launch_by_zone(job, requests);
             return None;
         }
+        let reinstated = self.reinstatable(delta, None);
         if self.state.in_flight().has_unread() || self.state.in_flight().is_launching() {
             self.log(Note::GrowthAwaitsRead(delta));
             let reason = "its reads do not yet show our last write that the cloud accepted";
@@ -191,8 +196,7 @@ impl Group {
                 // maximum (law 6).
                 Ok(()) if plan::increase(&self.state, delta, zone, claimed + self.state.may_live_on()).is_err() => {
                     self.log(Note::GrowthBlockedByDeletions(delta));
-                    let reason = "nodes whose deletion may have failed leave too little room below its maximum";
-                    self.respond(&request, Err(WriteError::Contended(reason.to_owned())));
+                    self.respond(&request, Err(WriteError::Contended(reason_of_survivors())));
                 }
                 Ok(()) => {
                     claimed += delta;

@@ -357,7 +357,11 @@ impl Group {
             None if self.state.in_flight().is_launching() => {
                 Some("a launch has no outcome yet, and a capacity write could undo it".to_owned())
             }
+            None if self.has_failed() => {
+                Some("an operation has failed, and its instances could not be listed since".to_owned())
+            }
             None if plan::has_revived(&self.state) => Some(grow::reason_of_revival()),
+            None if plan::exceeds_max_with_survivors(&self.state, 1) => Some(grow::reason_of_survivors()),
             None => plan::blocks_growth(&self.state).then(|| self.why_not_raised()),
         }
     }

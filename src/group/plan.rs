@@ -395,9 +395,15 @@ pub(crate) fn leaves_room(state: &GroupState, number: u32, has_polled: bool) -> 
     !may_have_failed || raised_capacity(state, number).is_none_or(|to| number_of_live <= to)
 }
 
-/// Whether no scale-up is written because deletions have ended, and a list shows that their VMs live.
+/// Whether no scale-up is written because a list shows VMs as live whose deletion may have failed.
 pub(crate) fn has_revived(state: &GroupState) -> bool {
-    is_idle(state) && counts_on_deletions(state, 1) && !leaves_room(state, 1, false)
+    counts_on_deletions(state, 1) && !leaves_room(state, 1, false)
+}
+
+/// Whether a scale-up of the group is within the maximum only if deletions without a known outcome have taken effect.
+pub(crate) fn exceeds_max_with_survivors(state: &GroupState, delta: u32) -> bool {
+    let exceeds = |claimed| increase(state, delta, None, claimed).is_err();
+    !exceeds(0) && exceeds(state.may_live_on())
 }
 
 /// Whether VMs live again if their deletion fails, and a capacity that is lower than their number deletes some.

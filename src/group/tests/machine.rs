@@ -243,18 +243,44 @@ fn a_scale_up_that_counts_on_deletions_of_others_reads_the_list() {
     assert_eq!(written(&effects), Some(91), "their deletions have failed");
 }
 
-#[test]
-fn a_scale_set_that_refuses_to_grow_because_of_failed_deletions_is_served_as_full() {
-    let mut machine = with_deletions();
-    // Its deletions have ended, and their poll does not tell.
-    let failed = of_scale_set("2", Provisioning::Failed, reading(48, Some(running(0..86))));
-    machine.pass(1);
-    machine.step(Event::Listed(machine.read(Ok(failed)), ListingKey(1)));
-    assert_eq!(machine.group.growth(None), Permit::Granted);
+/// Fails unless the group is served as one that cannot grow after a minute, for this reason (law 13).
+fn is_served_as_full(mut machine: Machine, why: &str) {
+    assert_eq!(machine.group.growth(None), Permit::Granted, "it may be over in a moment");
     machine.pass(61);
     machine.step(Event::Woke);
     let Permit::Withheld(reason) = machine.group.growth(None) else { panic!("for more than a minute") };
-    assert!(reason.contains("deletion may have failed"), "{reason}");
+    assert!(reason.contains(why), "{reason}");
+}
+
+#[test]
+fn a_scale_set_that_refuses_to_grow_because_of_failed_deletions_is_served_as_full() {
+    // A list shows its VMs as live. The deletions have ended or not, and their poll does not tell.
+    for provisioning in [Provisioning::Failed, Provisioning::Running] {
+        let mut machine = with_deletions();
+        let failed = of_scale_set("2", provisioning, reading(48, Some(running(0..86))));
+        machine.pass(1);
+        machine.step(Event::Listed(machine.read(Ok(failed)), ListingKey(1)));
+        is_served_as_full(machine, "nodes whose deletion may have failed are more than");
+    }
+    // No list can be read since the poll told.
+    let mut machine = with_deletions();
+    machine.step(Event::Polled(OperationId(1), PollEnd::Failed(shortage(wall(machine.seconds)))));
+    is_served_as_full(machine, "could not be listed");
+}
+
+#[test]
+fn a_group_near_its_maximum_whose_deletions_have_no_outcome_is_served_as_full() {
+    let all = of_scale_set("1", Provisioning::Succeeded, reading(200, Some(running(0..200))));
+    let mut machine = Machine::new(all.clone());
+    let nodes = ids(0..2).into_iter().map(|id| NamedNode { id, kind: NodeKind::Registered }).collect();
+    machine.request(Mutation::Delete(nodes));
+    machine.step(Event::Read(machine.read(Ok(all))));
+    let lost = || CloudError::unreachable("delete", "g", "no response");
+    machine.step(Event::Deleted(Err(lost())));
+    machine.pass(5);
+    machine.step(Event::Read(machine.read(Err(lost()))));
+    assert_eq!(machine.group.state().status().target, 198);
+    is_served_as_full(machine, "leave too little room below its maximum");
 }
 
 #[test]
@@ -274,11 +300,27 @@ fn a_group_that_no_longer_launches_is_served_as_full_while_a_launch_has_no_outco
     machine.step(Event::Launched(launched.expect("a launch"), Err(lost)));
     machine.pass(1);
     machine.read_beside(&grows_by(GrowsBy::Capacity));
-    assert_eq!(machine.group.growth(None), Permit::Granted, "it may have one in a moment");
-    machine.pass(61);
+    is_served_as_full(machine, "a launch has no outcome yet");
+}
+
+#[test]
+fn what_was_given_back_of_a_launch_without_an_outcome_can_be_asked_for_again() {
+    let mut three = reading(3, Some(counted(0..3)));
+    three.consistency.grows_by = GrowsBy::Launch;
+    let mut machine = Machine::new(three.clone());
+    machine.request(Mutation::Increase(2));
+    let effects = machine.step(Event::Read(machine.read(Ok(three.clone()))));
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::Launch { .. })), "{effects:?}");
+    machine.pass(6);
     machine.step(Event::Woke);
-    let Permit::Withheld(reason) = machine.group.growth(None) else { panic!("every scale-up is refused") };
-    assert!(reason.contains("a launch has no outcome yet"), "{reason}");
+    machine.request(Mutation::Decrease(2));
+    machine.step(Event::Read(machine.read(Ok(three.clone()))));
+    machine.step(Event::Activity(Ok(LaunchActivity { under_way: 2, ..LaunchActivity::default() })));
+    assert_eq!(machine.group.state().status().target, 3);
+    machine.request(Mutation::Increase(2));
+    let effects = machine.step(Event::Read(machine.read(Ok(three))));
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::Respond(_, Ok(())))), "{effects:?}");
+    assert_eq!(machine.group.state().status().target, 5);
 }
 
 /// Of two VMs of a preempted deletion, one is gone when it is sent again, so Azure refuses it for both.
