@@ -69,7 +69,7 @@ impl Fleet {
         let until = until.min(Instant::now() + REFRESH_WAIT);
         let old = self.sources.iter().filter(|source| source.is_old() && !source.is_paused(until));
         self.list_again(old, until).await;
-        if self.sources.iter().any(|source| source.age().is_some_and(|age| age <= source.stale_after())) {
+        if self.sources.iter().any(Source::is_recent) {
             return Ok(());
         }
         let limit = self.sources.iter().map(Source::stale_after).max().unwrap_or(STALE_AFTER);

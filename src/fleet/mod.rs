@@ -64,7 +64,7 @@ pub use source::Health;
 pub use start::Settings;
 pub use template_builder::{BuiltTemplate, TemplateBuilder};
 
-use crate::cloud::{Budget, CloudError, ReadOnlyCloud};
+use crate::cloud::{Budget, CloudError, Permit, ReadOnlyCloud};
 pub use crate::group::{GroupStatus, Mutation, NamedNode, NodeKind, Refusal, ReportedInstance};
 use crate::instance_types::{Catalog, Table};
 use crate::kubernetes::KubernetesApi;
@@ -112,6 +112,24 @@ impl Fleet {
     /// What the quotas of the accounts leave for the groups of a snapshot.
     pub fn headrooms(&self, snapshot: &Arc<Snapshot>) -> Arc<Headrooms> {
         self.quotas.headrooms(snapshot, &self.policies)
+    }
+
+    /// Whether a group can grow as it is served. Not while its source cannot be listed, although another one can: no
+    /// scale-up would be written, as the group could not be read either (law 13).
+    pub fn growth(&self, view: &GroupView) -> Permit {
+        let source = self.sources.iter().find(|source| source.name == view.key.source);
+        let lost = source.and_then(Source::lost).filter(|_| view.growth == Permit::Granted);
+        let mut others = self.sources.iter().filter(|other| other.name != view.key.source);
+        match lost.filter(|_| others.any(Source::is_recent)) {
+            Some(problem) => Permit::Withheld(format!("its source cannot be listed: {problem}")),
+            None => view.growth.clone(),
+        }
+    }
+
+    /// The greatest number of nodes that CA may ask for.
+    pub fn max(&self, headrooms: &Headrooms, view: &GroupView) -> u32 {
+        let max = headrooms.max(view);
+        if self.growth(view) == view.growth { max } else { max.min(view.status.target) }
     }
 
     /// What the fleet did recently.

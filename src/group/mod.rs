@@ -54,7 +54,7 @@ pub(crate) use doubt::{Doubt, doubt_first};
 pub(crate) use event::{Effect, Event, ListingKey, Note, PollEnd, ReadResult, Scope};
 pub(crate) use in_flight::InFlight;
 pub(crate) use limits::{
-    CALLER_WAITS, CONFIRM_AFTER, LATE, LAUNCH_BEGINS, OPERATION_LIFE, READ_LIMIT, SETTLE, WATCH_EVERY,
+    CALLER_WAITS, CONFIRM_AFTER, LATE, LAUNCH_BEGINS, OPERATION_LIFE, READ_LIMIT, REFUSAL_MAX, SETTLE, WATCH_EVERY,
 };
 pub(crate) use observation::Observation;
 pub(crate) use operation::{Operation, OperationId, OperationRequest, Phase};

@@ -15,8 +15,9 @@ impl Group {
     /// Whether the group, or a zone of it, can grow as it is served.
     pub(crate) fn growth(&self, zone: Option<&ZoneName>) -> Permit {
         let reading = &self.state.observation().reading;
-        match &self.blocked {
-            Some(blocked) if blocked.is_served => Permit::Withheld(blocked.reason.clone()),
+        match (&self.blocked, &reading.paused) {
+            (Some(blocked), _) if blocked.is_served => Permit::Withheld(blocked.reason.clone()),
+            (_, Some(reason)) => Permit::Withheld(reason.clone()),
             _ => zone.map_or_else(|| reading.growth.clone(), |zone| reading.growth_in(zone)),
         }
     }

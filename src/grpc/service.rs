@@ -112,7 +112,8 @@ impl CloudProvider for Service {
         self.ready(&request).await?;
         let snapshot = Arc::clone(&self.fleet.snapshot());
         let headrooms = self.fleet.headrooms(&snapshot);
-        let node_groups = snapshot.groups().map(|(id, view)| node_group(id, view, headrooms.max(view))).collect();
+        let node_groups =
+            snapshot.groups().map(|(id, view)| node_group(id, view, self.fleet.max(&headrooms, view))).collect();
         Ok(Response::new(NodeGroupsResponse { node_groups }))
     }
 
@@ -122,7 +123,7 @@ impl CloudProvider for Service {
         let found = self.fleet.note_node(&node.provider_id, is_registered(&node));
         let node_group = found.map(|(id, view)| {
             let headrooms = self.fleet.headrooms(&Arc::clone(&self.fleet.snapshot()));
-            node_group(&id, &view, headrooms.max(&view))
+            node_group(&id, &view, self.fleet.max(&headrooms, &view))
         });
         Ok(Response::new(NodeGroupForNodeResponse { node_group }))
     }

@@ -171,7 +171,8 @@ impl Collector for FleetCollector {
         }
         let headrooms = fleet.headrooms(&snapshot);
         family(&MAX, &mut |samples| {
-            groups.iter().try_for_each(|(id, view)| samples.write(&[id, &view.key.source], headrooms.max(view).into()))
+            let max = |view| fleet.max(&headrooms, view).into();
+            groups.iter().try_for_each(|(id, view)| samples.write(&[id, &view.key.source], max(view)))
         })?;
         family(&HEADROOM, &mut |samples| {
             let known = groups.iter().filter_map(|(id, view)| Some((id, view, headrooms.of(&view.key)?)));
@@ -196,7 +197,9 @@ impl Collector for FleetCollector {
             until.map(|until| until.saturating_duration_since(tokio::time::Instant::now())).unwrap_or_default()
         };
         family(&PAUSED, &mut |samples| {
-            groups.iter().try_for_each(|(id, view)| paused(samples, id, view, pause(&view.key.source)))
+            groups
+                .iter()
+                .try_for_each(|(id, view)| paused(samples, id, view, (&fleet.growth(view), pause(&view.key.source))))
         })?;
         family(&LAST_SUCCESS, &mut |samples| {
             health.iter().try_for_each(|(name, health)| {
@@ -243,9 +246,9 @@ fn instances(samples: &mut Samples<'_>, id: &str, view: &GroupView) -> fmt::Resu
     Ok(())
 }
 
-fn paused(samples: &mut Samples<'_>, id: &str, view: &GroupView, source: Duration) -> fmt::Result {
+fn paused(samples: &mut Samples<'_>, id: &str, view: &GroupView, (growth, source): (&Permit, Duration)) -> fmt::Result {
     for (reason, is_paused) in [
-        ("growth", matches!(view.growth, Permit::Withheld(_))),
+        ("growth", matches!(growth, Permit::Withheld(_))),
         ("removal", matches!(view.removal, Permit::Withheld(_))),
         ("doubt", view.doubt.is_some()),
         ("source", !source.is_zero()),

@@ -268,7 +268,7 @@ fn group(fleet: &Fleet, id: &str, view: &GroupView, headrooms: &Headrooms) -> Gr
         id: id.to_owned(),
         source: view.key.source.to_string(),
         min: view.min,
-        max: headrooms.max(view),
+        max: fleet.max(headrooms, view),
         target: status.target,
         desired: status.capacity,
         live: status.live,
@@ -283,7 +283,7 @@ fn group(fleet: &Fleet, id: &str, view: &GroupView, headrooms: &Headrooms) -> Gr
                 headroom.quota, headroom.used, headroom.limit, view.max
             )
         }),
-        cannot_grow: withheld(&view.growth),
+        cannot_grow: withheld(&fleet.growth(view)),
         cannot_shrink: withheld(&view.removal),
         doubt: view.doubt.as_deref().map(str::to_owned),
         no_template: match &view.template {

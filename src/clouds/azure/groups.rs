@@ -47,6 +47,7 @@ pub(super) fn read(name: GroupName, set: &ScaleSet, bounds: Bounds, etag: Option
         retained: 0,
         provisioning: provisioning(set),
         growth: permit.clone(),
+        paused: None,
         removal: permit,
         launch: Permit::Withheld("a scale set has no call that launches and returns instances".to_owned()),
         instances: None,

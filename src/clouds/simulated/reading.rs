@@ -42,6 +42,7 @@ impl Group {
             retained: 0,
             provisioning: self.provisioning(),
             growth: self.plan.growth.clone(),
+            paused: None,
             removal: self.plan.removal.clone(),
             launch: self.launch_permit(),
             instances: None,

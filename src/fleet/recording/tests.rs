@@ -50,6 +50,7 @@ fn reading(desired: u32, instances: &[Instance]) -> GroupReading {
         retained: Default::default(),
         provisioning: Provisioning::Running,
         growth: Permit::Granted,
+        paused: None,
         launch: Permit::Granted,
         removal: Permit::Granted,
         instances: Some(instances.to_vec()),

@@ -17,6 +17,7 @@ use super::cadence::{Cadence, Pace, Pulse};
 use super::contact::Contact;
 use super::keeper::KeeperContext;
 use super::limits::STALE_AFTER;
+use crate::group::REFUSAL_MAX;
 use crate::tasks::TaskKind;
 use watcher::Watcher;
 
@@ -117,6 +118,17 @@ impl Source {
         let (interval, busy) = (self.rhythm.interval(), self.rhythm.cadence.busy());
         let is_failing = self.watched.borrow().problem.is_some();
         STALE_AFTER.max(if is_failing { interval + busy * 2 } else { interval * 3 })
+    }
+
+    /// Why it could not be listed, if that has been so for a minute or more.
+    pub(super) fn lost(&self) -> Option<String> {
+        let problem = self.watched.borrow().problem.clone()?;
+        self.age().filter(|age| *age > self.rhythm.interval() + REFUSAL_MAX).map(|_| problem)
+    }
+
+    /// Whether it has been listed recently enough for `Refresh`.
+    pub(super) fn is_recent(&self) -> bool {
+        self.age().is_some_and(|age| age <= self.stale_after())
     }
 
     /// Whether it is paused until after this moment.

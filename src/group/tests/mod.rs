@@ -109,6 +109,7 @@ fn observation(desired: u32, instances: Vec<Instance>, now: Time, seconds: u64) 
         retained: 0,
         provisioning: Provisioning::Running,
         growth: Permit::Granted,
+        paused: None,
         removal: Permit::Granted,
         launch: Permit::Granted,
         instances: Some(instances),

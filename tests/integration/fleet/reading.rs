@@ -1,5 +1,6 @@
 //! Which readings are used, and what is served while there is none.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use headcount::cloud::{InstanceState, ProviderId};
@@ -110,6 +111,27 @@ async fn while_the_cloud_is_down_reads_continue_and_writes_fail() {
     fixture.cloud().faults(|faults| faults.down = false);
     fixture.until("it is read again", |fixture| fixture.fleet.problems().is_empty()).await;
     fixture.fleet.refresh(Instant::now() + Duration::from_secs(4)).await.expect("fresh again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn groups_of_a_source_that_is_down_are_served_as_full() {
+    let lost = Simulated::with_groups(1, [GroupPlan::aws("lost").sized(0, 9, 3)]);
+    let healthy = Simulated::with_groups(2, [GroupPlan::aws("g").sized(0, 9, 3)]);
+    let fixture = Fixture::cold([("down", lost), ("up", healthy)]);
+    fixture.ready().await;
+    let max = |id: &str| {
+        let snapshot = Arc::clone(&fixture.fleet.snapshot());
+        let (_, view) = snapshot.group(id).expect("it is served");
+        fixture.fleet.max(&fixture.fleet.headrooms(&snapshot), view)
+    };
+    assert_eq!((max("lost"), max("g")), (9, 9));
+    fixture.cloud().faults(|faults| faults.down = true);
+    fixture.until("it cannot be listed", |fixture| !fixture.fleet.problems().is_empty()).await;
+    assert_eq!(max("lost"), 9, "it may be over in a moment");
+    sleep(Duration::from_secs(150)).await;
+    assert_eq!((max("lost"), max("g")), (3, 9), "so that CA turns to the other one");
+    fixture.cloud().faults(|faults| faults.down = false);
+    fixture.until("it is listed again", |_| max("lost") == 9).await;
 }
 
 #[tokio::test(start_paused = true)]

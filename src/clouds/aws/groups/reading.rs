@@ -55,6 +55,7 @@ pub(super) fn read(group: &AutoScalingGroup, spec: Option<&NodeGroupSpec>) -> Re
         retained: u32::try_from(lifecycle::retained(group).count()).unwrap_or(u32::MAX),
         provisioning: Provisioning::Running,
         growth: growth.map_or(Permit::Granted, Permit::Withheld),
+        paused: None,
         removal: removal.map_or(Permit::Granted, Permit::Withheld),
         launch: eligibility::permit(group, &unit),
         instances: Some(instances),

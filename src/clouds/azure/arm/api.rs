@@ -1,7 +1,7 @@
 //! All the calls that Headcount makes to Azure Resource Manager. They match the role in `deploy/azure-role.json`.
 
 use std::collections::BTreeMap;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 
@@ -95,6 +95,11 @@ pub(in crate::clouds::azure) trait ScaleSetApi: Send + Sync {
 
     /// How VM lists that no write waits for are spread over time.
     fn pace(&self) -> Option<&Pace> {
+        None
+    }
+
+    /// How long no scale-up of a scale set is sent, because Azure has asked for a pause in its reads or writes.
+    fn paused_for(&self, _scale_set: &str) -> Option<Duration> {
         None
     }
 

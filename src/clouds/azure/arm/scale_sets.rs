@@ -110,6 +110,11 @@ impl ScaleSetApi for ArmScaleSets {
         Some(self.client.limiter().pace())
     }
 
+    fn paused_for(&self, scale_set: &str) -> Option<Duration> {
+        let limiter = self.client.limiter();
+        [Bucket::SetGet, Bucket::Update].into_iter().filter_map(|call| limiter.closed_for(call, scale_set)).max()
+    }
+
     fn budgets(&self) -> Vec<Budget> {
         self.client.limiter().remaining()
     }

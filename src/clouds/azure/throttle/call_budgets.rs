@@ -96,21 +96,27 @@ impl CallBudgets {
         let scopes: Vec<Scope> = self.suspended.extract_if(|_, until| *until <= now).map(|(scope, _)| scope).collect();
         let events = if scopes.is_empty() { Vec::new() } else { vec![ThrottleEvent::Resumed { scopes }] };
         let policies = self.charged.get(&bucket).into_iter().flatten();
-        let scopes = [
-            Scope::Bucket(bucket),
-            Scope::Set(bucket, target.to_owned()),
-            Scope::AllCalls { write: bucket.is_write() },
-        ];
-        let scopes = scopes.into_iter().chain(policies.clone().cloned().map(Scope::Policy));
-        let closed = scopes.filter_map(|scope| self.suspended.get(&scope)).map(|until| *until - now);
         let reserved = policies.filter(|_| can_wait).filter_map(|policy| {
             let level = self.budgets.get(&key(policy, target))?;
             let stale_in = REFILL.checked_sub(now.saturating_duration_since(level.read_at))?;
             (level.is_low() && !stale_in.is_zero()).then_some(stale_in)
         });
-        let (closed, reserved) = (closed.max(), reserved.max());
+        let (closed, reserved) = (self.closed_for(bucket, target, now), reserved.max());
         let reserved = self.hold_back((bucket, target.to_owned()), reserved, now);
         (closed.max(reserved).map_or(Ok(()), Err), events)
+    }
+
+    /// How long no such call is sent, because Azure has asked for a pause.
+    pub(super) fn closed_for(&self, bucket: Bucket, target: &str, now: Instant) -> Option<Duration> {
+        let scopes = [
+            Scope::Bucket(bucket),
+            Scope::Set(bucket, target.to_owned()),
+            Scope::AllCalls { write: bucket.is_write() },
+        ];
+        let policies = self.charged.get(&bucket).into_iter().flatten();
+        let scopes = scopes.into_iter().chain(policies.cloned().map(Scope::Policy));
+        let until = scopes.filter_map(|scope| self.suspended.get(&scope)).max()?;
+        Some(*until - now).filter(|left| !left.is_zero())
     }
 
     /// How long the reserve holds back a call. Other clients can keep a budget low without end, and a scale set must be

@@ -54,6 +54,11 @@ impl CallLimiter {
         admitted
     }
 
+    /// How long no such call is sent, because Azure has asked for a pause.
+    pub(in crate::clouds::azure) fn closed_for(&self, bucket: Bucket, target: &str) -> Option<Duration> {
+        self.budgets().closed_for(bucket, target, Instant::now())
+    }
+
     /// Spreads lists of VMs that no write waits for.
     pub(in crate::clouds::azure) fn pace(&self) -> &Pace {
         &self.pace

@@ -221,6 +221,7 @@ pub(super) fn reading(cloud: &Cloud, capacity: &View, list: Option<&View>) -> Gr
         retained: 0,
         provisioning: if kind.is_guarded() { capacity.provisioning } else { Provisioning::Running },
         growth: Permit::Granted,
+        paused: None,
         removal: Permit::Granted,
         launch: Permit::Granted,
         instances,

@@ -10,7 +10,7 @@ use super::{arm, capacities_written, deletions, errors, pool, quick, refs};
 use crate::emulators::arm::{self as emulator, Arm};
 use crate::emulators::setup::Setup;
 use crate::emulators::{Emulator, HttpResponse, Request};
-use crate::peers::headcount::{AUTOSCALER_TIMEOUT, ConfigFile, Server, refused, refused_in_time};
+use crate::peers::headcount::{AUTOSCALER_TIMEOUT, Client, ConfigFile, Server, refused, refused_in_time};
 
 #[tokio::test]
 async fn vmss_throttled_at_start() {
@@ -99,6 +99,20 @@ async fn vmss_list_throttled_writes_free() {
     let before = listings();
     setup.client.clone().until("sources are listed again", async |_| listings() > before + 2).await;
     assert_eq!(machine_lists(&setup.emulator).len(), 0, "reads on that policy wait");
+}
+
+#[tokio::test]
+async fn vmss_writes_throttled_for_long() {
+    let mut setup = Setup::open(arm([pool("pool", (0, 10, 3))])).await;
+    let throttled = emulator::throttled(Some(Duration::from_secs(1_800)));
+    setup.emulator.script("PATCH", "virtualMachineScaleSets/pool", 1_000, throttled);
+    assert_eq!(refused(setup.client.increase("pool", 1).await).0, Code::Unavailable);
+    let max = async |client: &mut Client| client.node_groups().await.first().expect("it is served").max_size;
+    setup.client.until("it is full for half an hour", async |client| max(client).await == 3).await;
+    let paused = "headcount_node_group_paused{node_group=\"pool\",reason=\"growth\"} 1.0\n";
+    assert!(setup.server().probe("/metrics").contains(paused));
+    assert_eq!(refused(setup.client.increase("pool", 1).await).0, Code::Unavailable, "nothing is sent");
+    assert_eq!(setup.emulator.requests_with("PATCH", "pool").len(), 1);
 }
 
 #[tokio::test]
