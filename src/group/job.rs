@@ -72,7 +72,7 @@ pub(super) enum Read {
     /// It is being read, or read again in a moment.
     Wanted(Wanted),
     /// The next write is computed on this.
-    Met(Fresh),
+    Met(Box<Fresh>),
     /// It failed.
     Failed(WriteError),
 }
@@ -203,13 +203,13 @@ impl Progress {
 
     /// What was read for the next write.
     pub(super) fn fresh(&self) -> Option<&Fresh> {
-        if let Read::Met(fresh) = &self.read { Some(fresh) } else { None }
+        if let Read::Met(fresh) = &self.read { Some(fresh.as_ref()) } else { None }
     }
 
     /// The same, which is then no longer fresh: a write consumes it, or something happened since.
     pub(super) fn take_fresh(&mut self) -> Option<Fresh> {
         match mem::take(&mut self.read) {
-            Read::Met(fresh) => Some(fresh),
+            Read::Met(fresh) => Some(*fresh),
             other => {
                 self.read = other;
                 None

@@ -153,7 +153,7 @@ impl Group {
             None => Some(self.state.observation().with_capacity_of(reading, begun, at)),
         });
         match observation.filter(|observation| self.doubt_of(observation).is_none()) {
-            Some(observation) => Read::Met(self.adopt_fresh(observation, Scope::Capacity, wanted.polls)),
+            Some(observation) => Read::Met(Box::new(self.adopt_fresh(observation, Scope::Capacity, wanted.polls))),
             None => Read::Wanted(Wanted { scope: Scope::Instances, ..wanted }),
         }
     }
@@ -168,7 +168,7 @@ impl Group {
             }
             self.log(Note::Confirmed(why));
         }
-        Read::Met(self.adopt_fresh(observation, Scope::Instances, wanted.polls))
+        Read::Met(Box::new(self.adopt_fresh(observation, Scope::Instances, wanted.polls)))
     }
 
     /// Reads the instances again after a moment, if the time allows for it.

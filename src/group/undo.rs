@@ -174,7 +174,7 @@ impl Group {
             return None;
         };
         let mut job = Job::of_our_own(Work::Lower(Lowering::deferred()), self.now);
-        job.progress.read = Read::Met(fresh);
+        job.progress.read = Read::Met(Box::new(fresh));
         Some(job)
     }
 
