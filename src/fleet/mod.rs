@@ -114,22 +114,28 @@ impl Fleet {
         self.quotas.headrooms(snapshot, &self.policies)
     }
 
-    /// Whether a group can grow as it is served. Not while its source cannot be listed, although another one can: no
-    /// scale-up would be written, as the group could not be read either (law 13).
+    /// Whether a group can grow as it is served.
     pub fn growth(&self, view: &GroupView) -> Permit {
-        let source = self.sources.iter().find(|source| source.name == view.key.source);
-        let lost = source.and_then(Source::lost).filter(|_| view.growth == Permit::Granted);
-        let mut others = self.sources.iter().filter(|other| other.name != view.key.source);
-        match lost.filter(|_| others.any(Source::is_recent)) {
-            Some(problem) => Permit::Withheld(format!("its source cannot be listed: {problem}")),
-            None => view.growth.clone(),
+        match self.lost_source(view) {
+            Some(problem) if view.growth == Permit::Granted => {
+                Permit::Withheld(format!("its source cannot be listed: {problem}"))
+            }
+            _ => view.growth.clone(),
         }
     }
 
     /// The greatest number of nodes that CA may ask for.
     pub fn max(&self, headrooms: &Headrooms, view: &GroupView) -> u32 {
         let max = headrooms.max(view);
-        if self.growth(view) == view.growth { max } else { max.min(view.status.target) }
+        if self.lost_source(view).is_some() { max.min(view.status.target) } else { max }
+    }
+
+    /// Why the group's source cannot be listed, although another one can. No scale-up of the group would be written, as
+    /// it could not be read either (law 13). Where no source can be listed, `Refresh` fails, and CA asks for nothing.
+    fn lost_source(&self, view: &GroupView) -> Option<String> {
+        let problem = self.sources.iter().find(|source| source.name == view.key.source)?.lost()?;
+        let mut others = self.sources.iter().filter(|other| other.name != view.key.source);
+        others.any(Source::is_recent).then_some(problem)
     }
 
     /// What the fleet did recently.

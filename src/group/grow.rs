@@ -21,7 +21,7 @@ pub(super) fn reason_of_revival() -> String {
 }
 
 /// Why no capacity is written that may take the group above its maximum.
-pub(super) fn reason_of_survivors() -> String {
+pub(super) fn reason_of_unsettled() -> String {
     "nodes whose deletion may have failed leave too little room below its maximum".to_owned()
 }
 
@@ -196,7 +196,7 @@ impl Group {
                 // maximum (law 6).
                 Ok(()) if plan::increase(&self.state, delta, zone, claimed + self.state.may_live_on()).is_err() => {
                     self.log(Note::GrowthBlockedByDeletions(delta));
-                    self.respond(&request, Err(WriteError::Contended(reason_of_survivors())));
+                    self.respond(&request, Err(WriteError::Contended(reason_of_unsettled())));
                 }
                 Ok(()) => {
                     claimed += delta;

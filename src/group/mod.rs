@@ -361,7 +361,7 @@ impl Group {
                 Some("an operation has failed, and its instances could not be listed since".to_owned())
             }
             None if plan::has_revived(&self.state) => Some(grow::reason_of_revival()),
-            None if plan::exceeds_max_with_survivors(&self.state, 1) => Some(grow::reason_of_survivors()),
+            None if plan::may_exceed_max(&self.state) => Some(grow::reason_of_unsettled()),
             None => plan::blocks_growth(&self.state).then(|| self.why_not_raised()),
         }
     }

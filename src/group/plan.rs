@@ -401,8 +401,8 @@ pub(crate) fn has_revived(state: &GroupState) -> bool {
 }
 
 /// Whether a scale-up of the group is within the maximum only if deletions without a known outcome have taken effect.
-pub(crate) fn exceeds_max_with_survivors(state: &GroupState, delta: u32) -> bool {
-    let exceeds = |claimed| increase(state, delta, None, claimed).is_err();
+pub(crate) fn may_exceed_max(state: &GroupState) -> bool {
+    let exceeds = |claimed| increase(state, 1, None, claimed).is_err();
     !exceeds(0) && exceeds(state.may_live_on())
 }
 

@@ -48,7 +48,7 @@ pub enum Refusal {
     /// Growing would take the capacity above the maximum until what CA gave back is taken out of it.
     #[error(
         "growing by {delta} would take its capacity above its maximum of {max}: it still counts {unfilled} nodes that the Cluster \
-         Autoscaler gave back, and is lowered by them once a list shows all VMs; try again in a minute"
+         Autoscaler gave back; once a list shows all VMs, it is lowered by them, but not below its minimum"
     )]
     NotLoweredYet {
         /// How many more nodes were asked for.

@@ -43,6 +43,11 @@ impl GroupState {
         if self.observation.reading.consistency.may_lower() {
             return 0;
         }
+        self.empty()
+    }
+
+    /// How much of the capacity no instance fills, and is not in the target.
+    fn empty(&self) -> u32 {
         self.cancelled().min(self.census().shortfall)
     }
 
@@ -54,13 +59,16 @@ impl GroupState {
         if self.observation.reading.consistency.missing == Missing::Retried || makes_no_more {
             return 0;
         }
-        self.cancelled().min(self.census().shortfall)
+        self.empty()
     }
 
-    /// Whether the capacity is known to be nominal.
+    /// Whether the capacity is known to be nominal. What the configuration says wins over what the group has shown.
     pub(crate) fn is_nominal(&self) -> bool {
-        self.kind_of_capacity == KindOfCapacity::Nominal
-            || self.observation.reading.consistency.capacity_is == CapacityIs::Nominal
+        match self.observation.reading.consistency.capacity_is {
+            CapacityIs::Nominal => true,
+            CapacityIs::Actual => false,
+            CapacityIs::Unknown => self.kind_of_capacity == KindOfCapacity::Nominal,
+        }
     }
 
     /// Whether an instance may still take the place of a placeholder, or its capacity is still to be lowered.

@@ -283,44 +283,50 @@ fn a_group_near_its_maximum_whose_deletions_have_no_outcome_is_served_as_full() 
     is_served_as_full(machine, "leave too little room below its maximum");
 }
 
+/// Three instances in a group that grows so.
+fn three(grows_by: GrowsBy) -> GroupReading {
+    let mut three = reading(3, Some(counted(0..3)));
+    three.consistency.grows_by = grows_by;
+    three
+}
+
+fn launched(effects: &[Effect]) -> Option<OperationId> {
+    effects
+        .iter()
+        .find_map(|effect| if let Effect::Launch { operation, .. } = effect { Some(*operation) } else { None })
+}
+
+/// A group of three in which so many are being launched.
+fn launching(number: u32) -> (Machine, OperationId) {
+    let mut machine = Machine::new(three(GrowsBy::Launch));
+    machine.request(Mutation::Increase(number));
+    let effects = machine.step(Event::Read(machine.read(Ok(three(GrowsBy::Launch)))));
+    (machine, launched(&effects).expect("a launch"))
+}
+
 #[test]
 fn a_group_that_no_longer_launches_is_served_as_full_while_a_launch_has_no_outcome() {
-    let grows_by = |grows_by| {
-        let reading = reading(3, Some(counted(0..3)));
-        GroupReading { consistency: Consistency { grows_by, ..reading.consistency }, ..reading }
-    };
-    let mut machine = Machine::new(grows_by(GrowsBy::Launch));
-    machine.request(Mutation::Increase(2));
-    let effects = machine.step(Event::Read(machine.read(Ok(grows_by(GrowsBy::Launch)))));
-    let launched = effects.iter().find_map(|effect| match effect {
-        Effect::Launch { operation, .. } => Some(*operation),
-        _ => None,
-    });
+    let (mut machine, operation) = launching(2);
     let lost = CloudError::unreachable("launch", "g", "no response");
-    machine.step(Event::Launched(launched.expect("a launch"), Err(lost)));
+    machine.step(Event::Launched(operation, Err(lost)));
     machine.pass(1);
-    machine.read_beside(&grows_by(GrowsBy::Capacity));
+    machine.read_beside(&three(GrowsBy::Capacity));
     is_served_as_full(machine, "a launch has no outcome yet");
 }
 
 #[test]
 fn what_was_given_back_of_a_launch_without_an_outcome_can_be_asked_for_again() {
-    let mut three = reading(3, Some(counted(0..3)));
-    three.consistency.grows_by = GrowsBy::Launch;
-    let mut machine = Machine::new(three.clone());
-    machine.request(Mutation::Increase(2));
-    let effects = machine.step(Event::Read(machine.read(Ok(three.clone()))));
-    assert!(effects.iter().any(|effect| matches!(effect, Effect::Launch { .. })), "{effects:?}");
+    let (mut machine, _) = launching(2);
     machine.pass(6);
     machine.step(Event::Woke);
     machine.request(Mutation::Decrease(2));
-    machine.step(Event::Read(machine.read(Ok(three.clone()))));
+    machine.step(Event::Read(machine.read(Ok(three(GrowsBy::Launch)))));
     machine.step(Event::Activity(Ok(LaunchActivity { under_way: 2, ..LaunchActivity::default() })));
     assert_eq!(machine.group.state().status().target, 3);
     machine.request(Mutation::Increase(2));
-    let effects = machine.step(Event::Read(machine.read(Ok(three))));
+    let effects = machine.step(Event::Read(machine.read(Ok(three(GrowsBy::Launch)))));
     assert!(effects.iter().any(|effect| matches!(effect, Effect::Respond(_, Ok(())))), "{effects:?}");
-    assert_eq!(machine.group.state().status().target, 5);
+    assert_eq!((launched(&effects), machine.group.state().status().target), (None, 5), "it is launched once");
 }
 
 /// Of two VMs of a preempted deletion, one is gone when it is sent again, so Azure refuses it for both.
@@ -352,13 +358,7 @@ fn a_preempted_deletion_that_is_refused_when_it_is_sent_again_is_sent_once_more(
 /// Its caller has the response, and the process must not end before the cloud has the launch (law 9).
 #[test]
 fn a_group_is_not_idle_while_a_launch_is_under_way() {
-    let mut three = reading(3, Some(counted(0..3)));
-    three.consistency.grows_by = GrowsBy::Launch;
-    let mut machine = Machine::new(three.clone());
-    machine.request(Mutation::Increase(1));
-    let effects = machine.step(Event::Read(machine.read(Ok(three))));
-    let launch = |effect: &Effect| if let Effect::Launch { operation, .. } = effect { Some(*operation) } else { None };
-    let operation = effects.iter().find_map(launch).expect("a launch");
+    let (mut machine, operation) = launching(1);
     machine.pass(6);
     let effects = machine.step(Event::Woke);
     assert!(effects.iter().any(|effect| matches!(effect, Effect::Respond(_, Ok(())))), "{effects:?}");

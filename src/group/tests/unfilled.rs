@@ -67,8 +67,8 @@ fn machines_without_an_id_are_not_taken_out_of_the_target() {
     assert_eq!((group.target(), group.state.unfilled()), (9, 1), "one of two that are missing has no ID");
 }
 
-/// What a scale-up by two over three unfilled makes a set of six look like, after `beside` happened as well.
-fn learned(live: u32, beside: impl FnOnce(&mut Group)) -> bool {
+/// A set of six after a scale-up by two over three unfilled made so many live, and `beside` happened as well.
+fn grown(live: u32, beside: impl FnOnce(&mut Group)) -> Group {
     let mut group = Group::set(6);
     group.see_set(true, 0, (9, 6));
     assert_eq!(group.state.unfilled(), 3);
@@ -78,19 +78,20 @@ fn learned(live: u32, beside: impl FnOnce(&mut Group)) -> bool {
     for _ in 0..3 {
         group.see_set(true, 0, (11, live));
     }
-    group.state.is_nominal()
+    group
 }
 
 #[test]
 fn only_a_scale_up_that_went_well_shows_how_a_set_counts() {
-    assert!(learned(8, |_| {}), "two were made");
-    assert!(!learned(11, |_| {}), "the unfilled ones, too");
+    let shows = |live, beside: &dyn Fn(&mut Group)| grown(live, beside).state.is_nominal();
+    assert!(shows(8, &|_| {}), "two were made");
+    assert!(!shows(11, &|_| {}), "the unfilled ones, too");
     let deletes = |group: &mut Group| {
         group.delete_with(0..1, Some(OperationHandle("delete".to_owned())));
     };
-    assert!(!learned(8, deletes), "less lives than it made");
+    assert!(!shows(8, &deletes), "less lives than it made");
     let evicts = |group: &mut Group| group.see_set(false, 0, (11, 5));
-    assert!(!learned(8, evicts));
+    assert!(!shows(8, &evicts));
 
     let mut failing = Group::set(6);
     failing.see_set(true, 0, (9, 6));
@@ -100,6 +101,14 @@ fn only_a_scale_up_that_went_well_shows_how_a_set_counts() {
     seen.reading.provisioning = Provisioning::Running;
     failing.fail_with(operation, seen);
     assert!(!failing.state.is_nominal(), "three of the five that it made failed");
+}
+
+#[test]
+fn what_the_configuration_says_of_a_set_wins_over_what_it_has_shown() {
+    let mut group = grown(8, |_| {});
+    group.capacity_is = CapacityIs::Actual;
+    group.see_set(true, 0, (11, 8));
+    assert!(!group.state.is_nominal());
 }
 
 #[test]

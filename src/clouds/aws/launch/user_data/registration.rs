@@ -12,8 +12,8 @@ use crate::cloud::{Taint, TaintEffect};
 const BOTTLEROCKET_LABELS: [&str; 3] = ["settings", "kubernetes", "node-labels"];
 const BOTTLEROCKET_TAINTS: [&str; 3] = ["settings", "kubernetes", "node-taints"];
 
-/// The labels that the node registers with. A script that sets a label to one value here and to another one there leaves
-/// open which of them a node has.
+/// The labels that the node registers with. A label with two values is left out: which one a node gets depends on how its
+/// script runs.
 pub(super) fn labels(text: &str) -> BTreeMap<String, String> {
     let flags = settings(text, "--node-labels").flat_map(|value| value.split(',')).filter_map(pair);
     let bottlerocket = toml::entries(text, &BOTTLEROCKET_LABELS).into_iter();
@@ -22,8 +22,8 @@ pub(super) fn labels(text: &str) -> BTreeMap<String, String> {
     for (key, value) in bottlerocket.chain(flags) {
         labels.entry(key).or_default().insert(value);
     }
-    let only = |values: BTreeSet<String>| (values.len() == 1).then_some(values)?.into_iter().next();
-    labels.into_iter().filter_map(|(key, values)| Some((key, only(values)?))).collect()
+    let clear = labels.into_iter().filter(|(_, values)| values.len() == 1);
+    clear.filter_map(|(key, mut values)| Some((key, values.pop_first()?))).collect()
 }
 
 /// The taints that the node registers with, without duplicates.
