@@ -71,7 +71,7 @@ codes! {
     /// Instances that stay.
     RETAINS = 415, "Instances that were deleted are gone";
     /// What keeps instances.
-    UNPROTECTED = 416, "The cloud itself keeps instances that nobody named";
+    UNPROTECTED = 416, "New instances are protected from scale-in";
     /// What the account allows.
     QUOTA = 417, "The quotas of the account leave room for the node group's maximum";
     /// Synchronous launches.
