@@ -20,6 +20,8 @@ const TAKEOVER_AFTER: Duration = Duration::from_secs(30);
 const ASKED_WITHIN: Duration = Duration::from_secs(5 * 60);
 /// The most nodes without a group that are remembered.
 const UNMATCHED_MAX: usize = 10_000;
+/// Longer IDs are not remembered: no cloud has any, and a caller may send many of some MiB.
+const ID_BYTES_MAX: usize = 1024;
 
 /// What is known about the calling Cluster Autoscaler.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -99,6 +101,9 @@ impl Contact {
 
     /// Notes a node that looks like one of this source's and that no group lists.
     pub(super) fn unmatched(&self, id: ProviderId, source: &Arc<str>) {
+        if id.as_str().len() > ID_BYTES_MAX {
+            return;
+        }
         let mut unmatched = lock(&self.unmatched);
         if unmatched.len() >= UNMATCHED_MAX {
             unmatched.retain(|_, (_, asked)| asked.elapsed() <= ASKED_WITHIN);
@@ -162,6 +167,7 @@ mod tests {
         contact.unmatched(id("a"), &source);
         contact.unmatched(id("b"), &source);
         contact.unmatched(id("b"), &source);
+        contact.unmatched(id(&"c".repeat(ID_BYTES_MAX + 1)), &source);
         assert_eq!(contact.unmatched_nodes(|_| false).get(&source), Some(&2));
         assert_eq!(contact.unmatched_nodes(|listed| *listed == id("a")).get(&source), Some(&1));
         tokio::time::advance(ASKED_WITHIN + Duration::from_secs(1)).await;

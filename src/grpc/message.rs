@@ -71,8 +71,12 @@ impl MessageLimit {
 
     /// Whether the message that this body begins announces more bytes than it may have.
     pub(super) fn announces_too_much(&self, body: &[u8]) -> bool {
-        let announced = body.get(1..HEAD_BYTES).and_then(|length| length.try_into().ok()).map(u32::from_be_bytes);
-        announced.is_some_and(|bytes| usize::try_from(bytes).map_or(true, |bytes| bytes > self.limit.bytes))
+        announced(body).is_some_and(|bytes| bytes > self.limit.bytes)
+    }
+
+    /// Whether more follows the message that this body begins. It would be decoded, too, and has no weight.
+    pub(super) fn has_more_than_one(body: &[u8]) -> bool {
+        announced(body).is_some_and(|bytes| body.len() - HEAD_BYTES > bytes)
     }
 
     /// The memory that a whole body decodes to; `None` if that is too much. What follows a mistake in the message is
@@ -83,6 +87,12 @@ impl MessageLimit {
         let _ended_at_a_mistake = add_parts(message, self.parts, self.weight, &mut weight);
         (weight <= self.weight + HEAD_BYTES).then_some(weight)
     }
+}
+
+/// The bytes of the message that a body begins, as its head says. `None` where the head is not whole yet.
+fn announced(body: &[u8]) -> Option<usize> {
+    let length = body.get(1..HEAD_BYTES)?.try_into().ok().map(u32::from_be_bytes)?;
+    Some(usize::try_from(length).unwrap_or(usize::MAX))
 }
 
 /// Adds the weight of a message's parts until it is over the limit. `None` if the message ends with a mistake.
@@ -162,6 +172,20 @@ mod tests {
         assert!(!limit.announces_too_much(&announced(64 * 1024)));
         assert!(!limit.announces_too_much(&[0, 255, 255]), "not known yet");
         assert!(limit_of("NodeGroupDeleteNodes").announces_too_much(&announced(u32::MAX)));
+    }
+
+    #[test]
+    fn a_second_message_in_a_body_is_noticed_as_soon_as_it_begins() {
+        for (body, has_more) in [
+            (&[0, 0, 0, 0, 0][..], false),
+            (&[0, 0, 0, 0, 0, 0], true),
+            (&[0, 0, 0, 0, 2, 8, 1], false),
+            (&[0, 0, 0, 0, 2, 8, 1, 0], true),
+            (&[0, 0, 0, 0, 2, 8], false),
+            (&[0, 0], false),
+        ] {
+            assert_eq!(MessageLimit::has_more_than_one(body), has_more, "{body:?}");
+        }
     }
 
     /// A message whose field 1 is raw bytes.

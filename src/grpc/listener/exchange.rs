@@ -121,6 +121,9 @@ async fn receive(client: &ClientState, mut body: Incoming, limit: &MessageLimit)
             )));
         }
     }
+    if MessageLimit::has_more_than_one(&message) {
+        return Err(Status::invalid_argument("the request has more than one message"));
+    }
     let Some(weight) = limit.weigh(&message) else {
         return Err(Status::resource_exhausted("the request has too many parts for this call"));
     };

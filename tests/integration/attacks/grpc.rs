@@ -144,10 +144,15 @@ async fn unfinished_requests_hold_little_memory() {
 
 /// Sends a whole request on a connection of its own, and returns the response's HTTP status and its code.
 async fn send(address: SocketAddr, method: &str, message: &Bytes) -> (u16, Option<Code>) {
+    let length = u32::try_from(message.len()).expect("short").to_be_bytes();
+    send_body(address, method, &[&[0], &length[..]].concat(), message).await
+}
+
+/// The same with a head of its own.
+async fn send_body(address: SocketAddr, method: &str, head: &[u8], message: &Bytes) -> (u16, Option<Code>) {
     let mut client = http2(address).await.ready().await.expect("connected");
     let (response, mut body) = client.send_request(call(method), false).expect("sent");
-    let length = u32::try_from(message.len()).expect("short").to_be_bytes();
-    let begun = body.send_data([&[0], &length[..]].concat().into(), false);
+    let begun = body.send_data(Bytes::copy_from_slice(head), false);
     let sending = async {
         let mut left = message.clone();
         while begun.is_ok() && !left.is_empty() {
@@ -198,6 +203,23 @@ async fn messages_that_decode_to_much_are_refused_before_they_are_decoded() {
         assert_eq!(well_behaved.node_groups().await.len(), groups);
     }
     takes_little("messages that decode to much", &server, before);
+}
+
+#[tokio::test]
+async fn a_second_message_in_a_request_is_not_decoded() {
+    let server = Server::start(&["--demo"]);
+    let mut well_behaved = server.client().await;
+    let groups = well_behaved.node_groups().await.len();
+    let before = server.peak_memory();
+    let nodes = Bytes::from([0x0a, 0].repeat(4_000_000));
+    // An empty message, and the head of another one.
+    let heads = [&[0; 6], &u32::try_from(nodes.len()).expect("short").to_be_bytes()[..]].concat();
+    for _ in 0..4 {
+        let outcome = send_body(server.grpc(), "NodeGroupDeleteNodes", &heads, &nodes).await;
+        assert_eq!(outcome.1, Some(Code::InvalidArgument), "{outcome:?}");
+    }
+    assert_eq!(well_behaved.node_groups().await.len(), groups);
+    takes_little("a second message", &server, before);
 }
 
 #[tokio::test]

@@ -31,8 +31,12 @@ pub(in crate::clouds::azure) fn items(
     pages: Vec<HttpResponse>,
 ) -> Result<Vec<Value>, CloudError> {
     #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
     struct Page {
         value: Vec<Value>,
+        // A link that cannot be read is no end of the list.
+        #[serde(rename = "nextLink")]
+        _next_link: Option<String>,
     }
     let mut items = Vec::new();
     for page in pages {

@@ -150,8 +150,11 @@ impl CallBudgets {
     ) -> Vec<ThrottleEvent> {
         let mut events = Vec::new();
         for (policy, remaining) in info.remaining {
-            events.extend(self.level(key(&policy, target), remaining, now));
-            self.charged.entry(bucket).or_default().insert(policy);
+            let key = key(&policy, target);
+            events.extend(self.level(key.clone(), remaining, now));
+            if self.budgets.contains_key(&key) {
+                self.charged.entry(bucket).or_default().insert(policy);
+            }
         }
         let Some(pause) = info.pause else {
             return events;
@@ -191,6 +194,9 @@ impl CallBudgets {
             self.budgets.retain(|_, level| now.saturating_duration_since(level.read_at) < REFILL);
         }
         let before = self.budgets.get(&key).copied();
+        if before.is_none() && self.budgets.len() >= BUDGETS_MAX {
+            return None;
+        }
         let most = before.map_or(0, |before| before.most).max(remaining);
         let level = BudgetLevel { remaining, most, read_at: now };
         self.budgets.insert(key.clone(), level);

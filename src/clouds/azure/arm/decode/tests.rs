@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::super::api::{InstanceViewStatus, Orchestration, ScaleSet, VirtualMachine};
+use super::super::operations;
 use super::*;
 
 fn set(value: Value) -> Result<ScaleSet, BadItem> {
@@ -112,4 +113,20 @@ fn a_machine_is_read_with_its_failed_extensions() {
     let viewed = machine(json!({ "id": uniform, "properties": { "instanceView": {} } })).expect("a machine");
     assert_eq!(viewed.statuses, Some(vec![]));
     machine(json!({ "name": "one_3", "id": "" })).expect_err("it could not be deleted");
+}
+
+#[test]
+fn a_page_whose_link_cannot_be_read_is_not_the_last_one() {
+    let page = |text: &str| {
+        let (headers, body) = (hyper::HeaderMap::new(), text.to_owned().into());
+        let context = ErrorContext { operation: operations::LIST_SCALE_SETS, name: "RG" };
+        items(context, vec![HttpResponse { status: hyper::StatusCode::OK, headers, body }])
+    };
+    for good in [r#"{"value": []}"#, r#"{"value": [], "nextLink": null}"#, r#"{"value": [], "nextLink": "https://a/"}"#]
+    {
+        assert!(page(good).is_ok(), "{good}");
+    }
+    for bad in [r#"{"value": [], "nextLink": 7}"#, r#"{"value": [], "nextLink": "https://a/", "nextLink": ""}"#] {
+        assert!(page(bad).is_err(), "{bad}");
+    }
 }

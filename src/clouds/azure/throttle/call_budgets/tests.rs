@@ -50,6 +50,7 @@ fn old_budgets_are_dropped_when_there_are_too_many() {
     for number in 0..BUDGETS_MAX {
         budgets.record(Bucket::Poll, &number.to_string(), of_one.clone(), now);
     }
+    budgets.record(Bucket::Poll, "one more", of_one.clone(), now);
     assert_eq!(budgets.remaining(now).len(), BUDGETS_MAX);
     budgets.record(Bucket::Poll, "last", of_one, now + REFILL);
     assert_eq!(budgets.remaining(now).len(), 1);
