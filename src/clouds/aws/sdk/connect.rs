@@ -15,7 +15,7 @@ use thiserror::Error;
 
 use super::api::{AutoScaling, AutoScalingApi, Ec2, Ec2Api, Eks, EksApi, PricingApi, ZonalShift, ZonalShiftApi};
 use super::clock::{CloudClock, SigningTime};
-use super::credentials::{ReloadedCredentials, SecretCredentials};
+use super::credentials::{CredentialsAside, ReloadedCredentials, SecretCredentials};
 use super::http;
 use super::identity::{Sts, StsApi};
 use super::metering::Metering;
@@ -171,10 +171,13 @@ pub(super) async fn sdk_config(settings: &Settings) -> SdkConfig {
     if let Some(profile) = &settings.profile {
         config = with_profile(config, profile);
     }
-    match &settings.assume_role {
-        None => config,
-        Some(role) => assume(config, role).await,
+    if let Some(role) = &settings.assume_role {
+        config = assume(config, role).await;
     }
+    let aside = config.credentials_provider().map(CredentialsAside).map(SharedCredentialsProvider::new);
+    let mut builder = config.into_builder();
+    builder.set_credentials_provider(aside);
+    builder.build()
 }
 
 /// The same configuration with the credentials of a profile, which is named in headcount.yaml and takes precedence over

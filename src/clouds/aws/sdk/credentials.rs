@@ -13,6 +13,7 @@ use std::time::{Duration, SystemTime};
 use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::{ProvideCredentials, Result as Provided, SharedCredentialsProvider, future};
 use aws_sdk_autoscaling::config::Credentials;
+use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
@@ -29,6 +30,8 @@ const BEFORE_EXPIRY: Duration = Duration::from_secs(5 * 60);
 /// After a refusal, and before they expire, credentials are loaded at most this often: STS and the metadata service
 /// have limits of their own.
 const RELOAD_PAUSE: Duration = Duration::from_secs(5);
+/// Longer than two calls of STS take at most, with their attempts: one for a web identity, and one to assume a role.
+const PROVIDED_WITHIN: Duration = Duration::from_secs(45);
 
 /// The credentials of one source.
 #[derive(Clone, Debug)]
@@ -173,6 +176,26 @@ impl ProvideCredentials for SecretCredentials {
             let provided = self.0.provide_credentials().await?;
             keep_secrets(&provided);
             Ok(provided)
+        })
+    }
+}
+
+/// The credentials of this provider, which a thread of its own asks for. The SDK reads files on the thread that asks, and
+/// one that became a pipe after [`shared_files::check`] would hold that thread for good.
+#[derive(Debug)]
+pub(super) struct CredentialsAside(pub(super) SharedCredentialsProvider);
+
+impl ProvideCredentials for CredentialsAside {
+    fn provide_credentials<'a>(&'a self) -> future::ProvideCredentials<'a>
+    where
+        Self: 'a,
+    {
+        future::ProvideCredentials::new(async {
+            let (provider, runtime) = (self.0.clone(), Handle::current());
+            let asking = tokio::task::spawn_blocking(move || runtime.block_on(provider.provide_credentials()));
+            let provided = tokio::time::timeout(PROVIDED_WITHIN, asking).await;
+            let provided = provided.map_err(|_elapsed| CredentialsError::provider_timed_out(PROVIDED_WITHIN))?;
+            provided.unwrap_or_else(|panicked| Err(CredentialsError::unhandled(panicked)))
         })
     }
 }

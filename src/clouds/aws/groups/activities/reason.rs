@@ -27,7 +27,7 @@ const PROSE: [(&[&str], &str); 22] = [
     (&["not authorized"], "UnauthorizedOperation"),
     (&["launch template", "does not exist"], "InvalidLaunchTemplateId.NotFound"),
     (&["image id", "does not exist"], "InvalidAMIID.NotFound"),
-    (&["ami", "invalid"], "InvalidAMIID.Unavailable"),
+    (&[" ami ", "invalid"], "InvalidAMIID.Unavailable"),
     (&["security group", "does not exist"], "InvalidGroup.NotFound"),
     (&["key pair", "does not exist"], "InvalidKeyPair.NotFound"),
     (&["subnet id", "does not exist"], "InvalidSubnetID.NotFound"),
@@ -72,14 +72,14 @@ pub(super) fn code_of(message: &str) -> String {
     if let Some(dotted) = tokens().find(|token| is_dotted_code(token)) {
         return dotted.to_owned();
     }
-    let text = message.to_ascii_lowercase();
-    if let Some((_, code)) = PROSE.iter().find(|(words, _)| words.iter().all(|word| text.contains(word))) {
-        return (*code).to_owned();
-    }
     // "SomeNewCode - what it means"
-    let before_dash = message.split(" - ").next().filter(|_| message.contains(" - "));
-    let candidate = before_dash.and_then(|text| text.split_whitespace().next_back());
-    candidate.filter(|token| is_camel_case(token)).unwrap_or(NO_CODE).to_owned()
+    let before_dash = message.split_once(" - ").and_then(|(before, _)| before.split_whitespace().next_back());
+    if let Some(code) = before_dash.filter(|token| is_camel_case(token)) {
+        return code.to_owned();
+    }
+    let text = format!(" {} ", message.to_ascii_lowercase());
+    let prose = PROSE.iter().find(|(words, _)| words.iter().all(|word| text.contains(word)));
+    prose.map_or(NO_CODE, |(_, code)| code).to_owned()
 }
 
 // InvalidAMIID.NotFound, Client.InternalError, Client.InvalidKMSKey.InvalidState; not ec2.amazonaws.com, nor the end of

@@ -89,6 +89,15 @@ fn other_failures_have_aws_codes() {
             ),
             ("SomethingBrandNew - nobody has seen it yet.", "SomethingBrandNew"),
             (
+                "Could not launch On-Demand Instances. InvalidParameterValue - The architecture 'arm64' does not match that \
+                 of the specified AMI, which is invalid. Launching EC2 instance failed.",
+                "InvalidParameterValue",
+            ),
+            (
+                "Value (x) for parameter iamInstanceProfile.name is invalid. Launching EC2 instance failed.",
+                "LaunchFailed",
+            ),
+            (
                 "Instance failed to complete user's Lifecycle Action: Lifecycle Action with token 1 was abandoned: \
              Heartbeat Timeout",
                 "LifecycleActionAbandoned",
