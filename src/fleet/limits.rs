@@ -59,6 +59,8 @@ pub(crate) const ADOPTION_LIMIT: Duration = Duration::from_secs(2);
 pub(crate) const BACKOFF_MAX: Duration = Duration::from_secs(60);
 /// Budgets of calls in one line of the log, the scarcest first. A cloud can have some for each group.
 pub(crate) const BUDGETS_SHOWN: usize = 20;
+/// A cloud that asks for a shorter pause is called again as if it had asked for none.
+pub(crate) const RETRY_AFTER_MIN: Duration = Duration::from_secs(1);
 /// If a cloud asks for a longer pause, it is called again after this long.
 pub(crate) const RETRY_AFTER_MAX: Duration = Duration::from_secs(30 * 60);
 /// Templates are rebuilt after this long.

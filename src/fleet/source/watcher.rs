@@ -13,7 +13,7 @@ use super::pages::Listed;
 use super::{Health, Rhythm};
 use crate::cloud::{CloudError, GroupName};
 use crate::fleet::keeper::KeeperContext;
-use crate::fleet::limits::{BACKOFF_MAX, BUDGETS_SHOWN, RETRY_AFTER_MAX};
+use crate::fleet::limits::{BACKOFF_MAX, BUDGETS_SHOWN, RETRY_AFTER_MAX, RETRY_AFTER_MIN};
 use crate::fleet::mailbox::Message;
 
 /// The word for a cloud that does not respond.
@@ -204,9 +204,36 @@ pub(super) fn word_for(error: &CloudError) -> &'static str {
     }
 }
 
+/// How long the cloud wants to be left alone. A date that has passed by our clock, or less than a second, tells nothing:
+/// without a pause, every call would count against a limit that is reached already.
 pub(super) fn retry_after(error: &CloudError) -> Option<Duration> {
     match error {
-        CloudError::Throttled { retry_after, .. } => retry_after.map(|wish| wish.min(RETRY_AFTER_MAX)),
+        CloudError::Throttled { retry_after, .. } => {
+            retry_after.filter(|wish| *wish >= RETRY_AFTER_MIN).map(|wish| wish.min(RETRY_AFTER_MAX))
+        }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cloud::Fault;
+
+    #[test]
+    fn a_wish_for_no_pause_is_none() {
+        let wished = |seconds: Option<u64>| {
+            let fault = Fault {
+                operation: "list".into(),
+                subject: String::new(),
+                code: None,
+                message: String::new(),
+                source: None,
+            };
+            let retry_after = seconds.map(Duration::from_secs);
+            super::retry_after(&CloudError::Throttled { retry_after, fault: Box::new(fault) })
+        };
+        assert_eq!((wished(None), wished(Some(0))), (None, None), "the pauses between attempts double");
+        assert_eq!((wished(Some(7)), wished(Some(9_999))), (Some(Duration::from_secs(7)), Some(RETRY_AFTER_MAX)));
     }
 }
