@@ -191,7 +191,7 @@ impl Group {
         let mut call = launching.calls.remove(index);
         match outcome {
             Ok(launched) => self.end_call(&mut launching, &call, &launched.instances, launched.failures),
-            Err(error) if error.outcome_unknown() || is_passing(&error) => {
+            Err(error) if error.outcome_unknown() || is_passing(&error) || is_denied_repetition(&call, &error) => {
                 self.log(Note::LaunchUnsettled(operation, error.clone()));
                 call.may_have_begun |= error.outcome_unknown();
                 launching.error = Some(WriteError::Cloud(error.clone()));
@@ -371,6 +371,11 @@ impl Group {
             is_eviction: false,
         }
     }
+}
+
+/// Whether a repetition was denied. That tells nothing of the launch itself, which may have begun: credentials expire.
+fn is_denied_repetition(call: &LaunchCall, error: &CloudError) -> bool {
+    call.may_have_begun && matches!(error, CloudError::Denied(_))
 }
 
 /// Whether nothing was launched, and the same launch may succeed in a moment.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::observation::count;
 use super::operation::Operation;
 use super::placeholder::Placeholder;
+use super::reading::Polls;
 use super::refusal::Refusal;
 use super::request::{NamedNode, NodeKind};
 use super::state::GroupState;
@@ -327,9 +328,18 @@ pub(crate) fn increase(state: &GroupState, delta: u32, zone: Option<&ZoneName>, 
 
 /// Whether live instances exceed the capacity in a way that permits no scale-up of one.
 pub(crate) fn blocks_growth(state: &GroupState) -> bool {
+    !permits_growth_to(state, base_of_growth(state).saturating_add(1))
+}
+
+/// Whether a scale-up to this capacity may be written with as many instances as live.
+fn permits_growth_to(state: &GroupState, to: u32) -> bool {
     let census = state.census();
-    let to = base_of_growth(state).saturating_add(1);
-    state.surplus().is_some_and(|surplus| !surplus.permits_growth(census.capacity, to, census.live))
+    match state.surplus() {
+        // Deletions of an earlier process may have failed beside those that run, and a scale set deletes at once what is
+        // beyond a new capacity.
+        Some(Surplus::FoundAtStart) if can_revive(state) && is_any_deleted(state) => census.live <= to,
+        surplus => surplus.is_none_or(|surplus| surplus.permits_growth(census.capacity, to, census.live)),
+    }
 }
 
 /// What a scale-up adds to: the capacity, or all live instances where they are there to stay although the capacity is
@@ -352,24 +362,36 @@ fn base_as_read(state: &GroupState) -> u32 {
 /// The capacity that a scale-up by `delta` sets. `None` if it would not be above both the capacity that was read and
 /// the one that we wrote last, or if there is a surplus that does not permit growth.
 pub(crate) fn raised_capacity(state: &GroupState, delta: u32) -> Option<u32> {
-    let (census, reading) = (state.census(), &state.observation().reading);
+    let reading = &state.observation().reading;
     // What we wrote is in the base although another client may have lowered it since: no reason to exceed the maximum.
     let most = reading.max.max(base_as_read(state).checked_add(delta)?);
     let base = base_of_growth(state);
     let to = base.checked_add(delta)?.min(most);
-    let is_permitted = state.surplus().is_none_or(|surplus| surplus.permits_growth(census.capacity, to, census.live));
     // No less than what we wrote: the read may be older than that.
-    (is_permitted && to > reading.desired && to > base).then_some(to)
+    (permits_growth_to(state, to) && to > reading.desired && to > base).then_some(to)
 }
 
-/// Whether a scale-up by `number` leaves less room than VMs are listed, so that it counts on deletions under way, or on
-/// some that have ended without a word of how.
+/// Whether a scale-up by `number` leaves less room than there may be VMs, so that it counts on deletions under way, or
+/// on some that have ended without a word of how. A list may lack those that are being launched or deleted.
 pub(crate) fn counts_on_deletions(state: &GroupState, number: u32) -> bool {
     let (in_flight, listed) = (state.in_flight(), &state.observation().instances);
     let is_there = |one: &&Instance| one.counts != Counts::No && !in_flight.is_deleted(&one.id);
-    can_revive(state)
-        && raised_capacity(state, number).is_some_and(|to| count(listed.iter().filter(is_there).count()) > to)
-        && (is_idle(state) || listed.iter().filter(is_there).any(|one| in_flight.is_leaving(one)))
+    // Where nothing runs, deletions have ended, and what no list shows is gone.
+    let unlisted = if is_idle(state) { 0 } else { unlisted_deletions(state) };
+    let pending = state.pending();
+    let is_too_little = |to: u32| count(listed.iter().filter(is_there).count()) + pending + unlisted > to;
+    let is_any_leaving = || unlisted > 0 || listed.iter().filter(is_there).any(|one| in_flight.is_leaving(one));
+    let is_short = || raised_capacity(state, number).is_some_and(is_too_little) && (is_idle(state) || is_any_leaving());
+    can_revive(state) && (may_lack_survivors(state, number) || is_short())
+}
+
+/// Whether a scale-up by `number` may leave no room for VMs whose deletion failed, because the list may lack some that
+/// our last scale-ups made. No more live than the capacity says, and those.
+fn may_lack_survivors(state: &GroupState, number: u32) -> bool {
+    let (census, survivors) = (state.census(), state.survivors());
+    let growing = state.in_flight().operations().iter().map(Operation::growth).sum();
+    let most = census.capacity.saturating_add(survivors).min(census.live.saturating_add(growing));
+    survivors > 0 && raised_capacity(state, number).is_some_and(|to| to < most)
 }
 
 /// Whether polls of deletions of ours tell which of the listed VMs live: nothing else seems to delete any, and something
@@ -382,22 +404,24 @@ pub(crate) fn is_told_by_polls(state: &GroupState) -> bool {
 /// Whether a scale-up by `number` leaves room for all VMs that live if deletions whose end is not known have failed. Those
 /// that a list shows as being deleted leave, and so do those of which polls have just told that. Where nothing runs in
 /// the scale set, any deletion has ended.
-pub(crate) fn leaves_room(state: &GroupState, number: u32, has_polled: bool) -> bool {
+pub(crate) fn leaves_room(state: &GroupState, number: u32, polls: Polls) -> bool {
     let (in_flight, is_idle) = (state.in_flight(), is_idle(state));
     let leaves = |one: &Instance| {
-        let is_told = has_polled && !is_idle && in_flight.is_running_deletion(&one.id);
+        let is_told = polls == Polls::Answered && !is_idle && in_flight.is_running_deletion(&one.id);
         one.state == InstanceState::Deleting || in_flight.is_deleted(&one.id) || is_told
     };
     let listed = state.observation().instances.iter();
     let mut live = listed.filter(|one| one.counts != Counts::No && !leaves(one));
-    let number_of_live = count(live.clone().count());
-    let may_have_failed = is_idle || live.any(|one| in_flight.deletes(&one.id));
-    !may_have_failed || raised_capacity(state, number).is_none_or(|to| number_of_live <= to)
+    let unlisted = if polls == Polls::Unanswered { unlisted_deletions(state) } else { 0 };
+    let number_of_live = count(live.clone().count()) + state.pending() + unlisted;
+    let may_have_failed = is_idle || unlisted > 0 || live.any(|one| in_flight.deletes(&one.id));
+    let is_enough = || raised_capacity(state, number).is_none_or(|to| number_of_live <= to);
+    !may_lack_survivors(state, number) && (!may_have_failed || is_enough())
 }
 
-/// Whether no scale-up is written because a list shows VMs as live whose deletion may have failed.
+/// Whether no scale-up is written because VMs may live whose deletion has failed, or may have.
 pub(crate) fn has_revived(state: &GroupState) -> bool {
-    counts_on_deletions(state, 1) && !leaves_room(state, 1, false)
+    counts_on_deletions(state, 1) && !leaves_room(state, 1, Polls::NotAsked)
 }
 
 /// Whether a scale-up of the group is within the maximum only if deletions without a known outcome have taken effect.
@@ -409,6 +433,11 @@ pub(crate) fn may_exceed_max(state: &GroupState) -> bool {
 /// Whether VMs live again if their deletion fails, and a capacity that is lower than their number deletes some.
 fn can_revive(state: &GroupState) -> bool {
     state.observation().reading.consistency.deletions == Deletions::CanFail && !state.is_nominal()
+}
+
+/// Whether the list shows any instance as being deleted.
+fn is_any_deleted(state: &GroupState) -> bool {
+    state.observation().instances.iter().any(|one| one.state == InstanceState::Deleting)
 }
 
 /// Whether nothing runs in the scale set.

@@ -52,7 +52,7 @@ impl Group {
         if polls == Polls::NotAsked && self.poll_for_write(job) {
             return Room::Waiting;
         }
-        let leaves_room = plan::leaves_room(&self.state, number, polls == Polls::Answered);
+        let leaves_room = plan::leaves_room(&self.state, number, polls);
         if leaves_room { Room::Enough } else { Room::TooLittle }
     }
 

@@ -55,19 +55,30 @@ pub(super) fn read(view: &MachineReader<'_>, list: &MachineList, now: SystemTime
         }
     }
     if view.set.overprovision {
-        discount_extra(&mut instances, view.set.capacity);
+        let was_counted = |id: &ProviderId| {
+            let before = view.before.and_then(|before| before.get(id));
+            before.is_some_and(|before| before.instance.counts != Counts::No)
+        };
+        discount_extra(&mut instances, view.set.capacity, was_counted);
+        for instance in &instances {
+            if let Some(entry) = known.get_mut(&instance.id) {
+                entry.instance.counts = instance.counts;
+            }
+        }
     }
     (instances, CachedMachines { by_id: known })
 }
 
 // Overprovisioning launches more VMs than the capacity and deletes those that start last. They are not part of the
-// capacity.
-fn discount_extra(instances: &mut [Instance], capacity: Option<u32>) {
+// capacity. A VM that was once part of it stays so: if deletions fail, the capacity stays too low for all that live, and
+// those that were requested are not extra.
+fn discount_extra(instances: &mut [Instance], capacity: Option<u32>, was_counted: impl Fn(&ProviderId) -> bool) {
     let Some(capacity) = capacity.and_then(|capacity| usize::try_from(capacity).ok()) else { return };
     let staying = instances.iter().filter(|instance| instance.state != InstanceState::Deleting).count();
     let extra = staying.saturating_sub(capacity);
-    let coming = |instance: &&mut Instance| instance.state == InstanceState::Creating && instance.failure.is_none();
-    for instance in instances.iter_mut().rev().filter(coming).take(extra) {
+    let is_coming = |one: &Instance| one.state == InstanceState::Creating && one.failure.is_none();
+    let may_be_extra = |one: &&mut Instance| is_coming(one) && !was_counted(&one.id);
+    for instance in instances.iter_mut().rev().filter(may_be_extra).take(extra) {
         instance.counts = Counts::No;
     }
 }

@@ -24,6 +24,7 @@ use crate::group::Time;
 use super::census::{Census, census};
 use super::cluster_nodes::ClusterNodes;
 use super::in_flight::InFlight;
+use super::limits::{FAILED_DELETION_LIFE, SETTLE};
 use super::observation::{Observation, count};
 use super::operation::OperationId;
 use super::placeholder::Placeholder;
@@ -167,13 +168,14 @@ impl GroupState {
         let now = observation.begun;
         let (before, ran_before, began) = (self.census(), self.running_ids(), self.observation.at);
         let (left_before, lived_before) = (self.leaving_ids(), self.staying_ids());
+        let given_up = self.given_up_among(&left_before);
         self.note_capacity_read(&observation);
         self.note_late_deletions(&observation);
         let replaced = self.replaced_by(&observation);
         self.in_flight.forget(&replaced);
         self.survivors.retain(|id, _| !replaced.contains(id));
         self.in_flight = self.in_flight.after(&observation, &self.activity.launched);
-        let is_capacity_lost = self.is_capacity_lost(before.capacity, &observation);
+        let is_capacity_lost = self.is_capacity_lost(before.capacity, &given_up, &observation);
         let (etag, reads) = (&observation.reading.etag, observation.reading.consistency.reads);
         // Instances that were read before the etag changed stay what they are, however often the capacity is read
         // again.
@@ -183,14 +185,16 @@ impl GroupState {
             self.raised = Some(observation.begun);
         }
         let is_listed = |id: &ProviderId| observation.instances.iter().any(|instance| instance.id == *id);
-        self.survivors.retain(|id, until| now < *until && is_listed(id));
+        let is_young = |until: Time| until.since(now) > FAILED_DELETION_LIFE.saturating_sub(SETTLE);
+        self.survivors.retain(|id, until| now < *until && (is_listed(id) || is_young(*until)));
         self.observation = observation;
         self.surplus = match self.surplus {
             _ if !self.has_surplus() => None,
             Some(Surplus::Lasting) => Some(Surplus::Lasting),
             _ if is_capacity_lost && self.is_protected() => Some(Surplus::Lasting),
             _ if is_capacity_lost => Some(Surplus::CapacityFell),
-            None if self.has_revived(&left_before) => Some(Surplus::Lasting),
+            Some(Surplus::FoundAtStart) if self.is_to_stay() => Some(Surplus::Lasting),
+            None if self.has_revived(&left_before) || self.survivors() > 0 => Some(Surplus::Lasting),
             known => known.or(Some(Surplus::Launched)),
         };
         self.note_surplus();
@@ -241,6 +245,12 @@ impl GroupState {
     /// They were launched, or cannot be.
     pub(crate) fn settle_owed(&mut self) {
         self.in_flight.settle_owed();
+    }
+
+    /// How many instances live on although their deletion was accepted, on a cloud that reports how deletions end.
+    pub(crate) fn survivors(&self) -> u32 {
+        let can_fail = self.observation.reading.consistency.deletions == Deletions::CanFail;
+        if can_fail { count(self.survivors.len()) } else { 0 }
     }
 
     fn note_uncounted(&mut self) {

@@ -57,13 +57,27 @@ impl GroupState {
             && live.any(|one| deleted.contains(&one.id))
     }
 
+    /// The instances being deleted that the capacity has fallen by already, or never counted.
+    pub(super) fn given_up_among(&self, leaving: &BTreeSet<ProviderId>) -> BTreeSet<ProviderId> {
+        let in_flight = &self.in_flight;
+        let is_given_up = |id: &&ProviderId| in_flight.accounting(id).is_uncounted() && !in_flight.is_unread(id);
+        leaving.iter().filter(is_given_up).cloned().collect()
+    }
+
     /// Whether the capacity fell from `before` by more than our writes account for, and the instances that it counted and
-    /// that left. Called with `in_flight` as it is after the observation.
-    pub(crate) fn is_capacity_lost(&self, before: u32, observation: &Observation) -> bool {
+    /// that left. It does not fall again by those that it had given up. Called with `in_flight` as it is after the
+    /// observation.
+    pub(crate) fn is_capacity_lost(
+        &self,
+        before: u32,
+        given_up: &BTreeSet<ProviderId>,
+        observation: &Observation,
+    ) -> bool {
         let fell = before.saturating_sub(self.in_flight.capacity(&observation.reading));
         let listed: BTreeSet<&ProviderId> = observation.instances.iter().map(|instance| &instance.id).collect();
         let has_left = |one: &Instance| !listed.contains(&one.id) || self.in_flight.deletes(&one.id);
-        let explained = |one: &&Instance| one.counts != Counts::No && has_left(one);
+        let is_given_up = |one: &Instance| given_up.contains(&one.id);
+        let explained = |one: &&Instance| one.counts != Counts::No && has_left(one) && !is_given_up(one);
         let explained = count(self.observation.instances.iter().filter(explained).count());
         fell > explained && !self.has_lowered(observation, self.in_flight.unshown())
     }

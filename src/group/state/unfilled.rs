@@ -76,6 +76,12 @@ impl GroupState {
         self.deferred() > 0 || self.placeholders.iter().any(Placeholder::in_target)
     }
 
+    /// How many instances may exist that no list shows: being launched, as far as nothing tells that they failed.
+    pub(crate) fn pending(&self) -> u32 {
+        let is_pending = |one: &&Placeholder| one.state == PlaceholderState::Pending && one.failure.is_none();
+        count(self.placeholders.iter().filter(is_pending).count())
+    }
+
     /// The youngest placeholders stand for what a write of ours asked for.
     pub(crate) fn note_requested(&mut self, number: u32) {
         let pending = self.placeholders.iter_mut().rev().filter(|one| one.state == PlaceholderState::Pending);

@@ -254,15 +254,20 @@ async fn overprovisioned_machines_are_not_counted() {
         instances(&azure, "pool").await.iter().map(|instance| instance.counts == Counts::UntilDeleted).collect()
     };
     assert_eq!(counted().await, [true, true, true, true, false, false]);
+    // A deletion has failed.
+    fake.change_machine("pool", 2, state("Succeeded", None));
+    assert_eq!(counted().await, [true, true, true, true, false, false], "what was counted is not extra later");
     fake.change("pool", |set| set.overprovision = false);
     assert_eq!(counted().await, [true; 6], "without it no machine is known to be extra");
-    fake.change("pool", |set| (set.overprovision, set.capacity) = (true, Some(0)));
-    assert_eq!(
-        counted().await,
-        [true, true, true, false, false, false],
-        "running machines count, regardless of the \
-    capacity"
-    );
+}
+
+#[tokio::test]
+async fn running_machines_count_whatever_the_capacity_is() {
+    let fake = FakeApi::with(vec![ScaleSet { overprovision: true, ..set("pool", 2) }]);
+    fake.change_machine("pool", 1, state("Creating", None));
+    fake.change("pool", |set| set.capacity = Some(0));
+    let listed = instances(&fake.azure(named(&["pool"])), "pool").await;
+    assert_eq!(listed.iter().map(|one| one.counts == Counts::UntilDeleted).collect::<Vec<_>>(), [true, false]);
 }
 
 #[tokio::test(start_paused = true)]

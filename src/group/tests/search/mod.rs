@@ -194,6 +194,26 @@ fn a_scale_set_whose_deletions_fail_before_a_poll_tells() {
     holds_up_to(limit(1).max(10_000), Setting { going: 3, ..scale_set(ACTUAL, 4, 4, budget) });
 }
 
+/// Those of another client, while ours run.
+#[test]
+fn a_scale_set_in_which_deletions_by_others_fail() {
+    let budget = Budget { asks: 1, others: 2, failures: 2, ..NOTHING };
+    holds(Setting { going: 2, ..scale_set(ACTUAL, 4, 4, budget) });
+}
+
+/// The next process finds it so.
+#[test]
+fn a_scale_set_whose_deletions_fail_around_a_restart() {
+    let budget = Budget { asks: 1, failures: 2, restarts: 1, ..NOTHING };
+    holds(Setting { going: 3, ..scale_set(ACTUAL, 4, 4, budget) });
+}
+
+/// Lists lack what was launched before.
+#[test]
+fn a_scale_set_whose_deletions_fail_while_lists_lag() {
+    holds(scale_set(ACTUAL, 2, 2, Budget { asks: 4, failures: 2, stale: 3, ..NOTHING }));
+}
+
 #[test]
 fn a_scale_set_with_a_nominal_capacity() {
     holds(scale_set(NOMINAL, 3, 2, Budget { asks: 2, others: 1, failures: 1, ..NOTHING }));

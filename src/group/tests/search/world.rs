@@ -200,9 +200,6 @@ impl World {
                 self.left.others -= 1;
                 self.cloud.delete(&[id], &[]);
                 self.promises.change(0);
-                self.cloud
-                    .operations
-                    .retain(|one| one.deletes != [id] || self.polls.iter().any(|poll| poll.1 == one.handle));
                 self.laws.named(id);
             }
             Action::Evicted(id) => {

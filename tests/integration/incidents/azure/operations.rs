@@ -6,11 +6,13 @@ use headcount::clouds::simulated::{
     Accounting, CallKind, DeleteOutcome, LaunchOutcome, Pick, PlannedFailure, ReadFault,
 };
 
+use tonic::Code;
+
 use super::{arm, capacities_written, endless, errors, pool, quick, refs};
 use crate::emulators::arm::{denied, error};
 use crate::emulators::setup::Setup;
 use crate::emulators::{Emulator, HoldPoint};
-use crate::peers::headcount::{eventually, run};
+use crate::peers::headcount::{eventually, refused, run};
 
 /// Deletions that cannot be polled count for as long as reads may lag.
 const READS_LAG: Duration = Duration::from_secs(30);
@@ -123,6 +125,29 @@ async fn vmss_failed_deletes_before_a_start() {
     setup.client.increase("pool", 5).await.expect("accepted");
     assert_eq!(capacities_written(&setup.emulator, "pool"), [91], "53 would delete 33 live VMs");
     assert_eq!(setup.client.target("pool").await, 91);
+    assert!(setup.emulator.simulated().killed_unnamed().is_empty());
+}
+
+/// The same while a deletion of the process before still runs.
+#[tokio::test]
+async fn vmss_failed_deletes_before_a_start_beside_one_that_runs() {
+    let plan = pool("pool", (0, 20, 10)).accounting(Accounting::OnAccept).delete_time(endless());
+    let mut setup = Setup::open(arm([plan])).await;
+    let nodes = setup.client.nodes_in("pool", 1).await;
+    setup.client.delete("pool", &refs(&nodes)[..1]).await.expect("accepted");
+    setup.kill();
+    setup.emulator.simulated().faults(|faults| {
+        for kind in [CallKind::List, CallKind::Observe] {
+            faults.script_read(Some(kind), "pool", 10_000, ReadFault::Capacity(7));
+        }
+    });
+    setup.start().await;
+    let (code, message) = refused(setup.client.increase("pool", 1).await);
+    assert_eq!(code, Code::Aborted, "8 would delete one of 9 live VMs: {message}");
+    setup.emulator.simulated().end_deletions("pool").expect("it exists");
+    setup.client.until("the target has them", async |client| client.target("pool").await == 9).await;
+    setup.client.increase("pool", 1).await.expect("accepted");
+    assert_eq!(capacities_written(&setup.emulator, "pool"), [10]);
     assert!(setup.emulator.simulated().killed_unnamed().is_empty());
 }
 
