@@ -41,6 +41,14 @@ impl TaintEffect {
 }
 
 impl Taint {
+    /// Reads `key=value:Effect` or `key:Effect`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (rest, effect) = text.rsplit_once(':')?;
+        let (key, value) = rest.split_once('=').unwrap_or((rest, ""));
+        let effect = TaintEffect::parse(effect)?;
+        (!key.is_empty()).then(|| Self { key: key.to_owned(), value: value.to_owned(), effect })
+    }
+
     /// Reads `value:Effect`, as the value of a `node-template/taint/…` tag has it. The value may be empty.
     pub fn from_tag(key: &str, value: &str) -> Option<Self> {
         let (value, effect) = value.rsplit_once(':')?;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::cloud::{NodeGroupSpec, SpecError, Taint, TaintEffect, go_syntax};
+use crate::cloud::{NodeGroupSpec, SpecError, Taint, go_syntax};
 use crate::grpc::{Listen, ListenError};
 use crate::instance_types::Quantity;
 
@@ -91,12 +91,7 @@ pub(super) fn quantity(text: &str) -> Result<Quantity, String> {
 
 /// Parses a taint, `key=value:Effect`. The value may be left out.
 pub(super) fn taint(text: &str) -> Result<Taint, String> {
-    let parsed = text.trim().rsplit_once(':').and_then(|(rest, effect)| {
-        let (key, value) = rest.split_once('=').unwrap_or((rest, ""));
-        let effect = TaintEffect::parse(effect)?;
-        (!key.is_empty()).then(|| Taint { key: key.to_owned(), value: value.to_owned(), effect })
-    });
-    parsed.ok_or_else(|| {
+    Taint::parse(text.trim()).ok_or_else(|| {
         format!(
             "{text:?} is not a taint; write key=value:Effect or key:Effect, where Effect is NoSchedule, PreferNoSchedule \
              or NoExecute"
@@ -123,6 +118,7 @@ mod properties;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cloud::TaintEffect;
 
     #[test]
     fn quantities_follow_the_syntax_of_kubernetes() {

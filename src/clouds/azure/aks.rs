@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::arm::ScaleSet;
+use super::arm::{AgentPool, ScaleSet};
 use super::{sizes, tags};
-use crate::cloud::{ImageEvidence, ImageFamily, NodeImage, ReservedProfile, Taint, TaintEffect};
+use crate::cloud::{
+    ImageEvidence, ImageFamily, NodeImage, ReservedProfile, Taint, TaintEffect, is_label_key, is_label_value,
+};
 use crate::clouds::windows::{WINDOWS_BUILD_LABEL, windows_build};
 
 /// The lowest pod limit that AKS allows. An interface with fewer addresses has none for pods.
@@ -21,10 +23,13 @@ pub(super) fn reserved(set: &ScaleSet) -> ReservedProfile {
     if is_legacy { ReservedProfile::AksLegacy } else { ReservedProfile::Aks }
 }
 
-/// The kubelet's pod limit, if the scale set shows it. With Azure CNI on the nodes' own subnet, an interface has one
-/// address for the node and one for each pod. With an overlay, AKS's default is assumed: a limit that the user set is
-/// not visible. With kubenet and with subnets for pods, no limit is visible.
-pub(super) fn max_pods(set: &ScaleSet) -> Option<u32> {
+/// The kubelet's pod limit: the pool's, or what the scale set shows of it. With Azure CNI on the nodes' own subnet, an
+/// interface has one address for the node and one for each pod. With an overlay, AKS's default is assumed. With kubenet
+/// and with subnets for pods, only the pool shows the limit.
+pub(super) fn max_pods(set: &ScaleSet, pool: Option<&AgentPool>) -> Option<u32> {
+    if let Some(pods) = pool.and_then(|pool| pool.max_pods).filter(|pods| *pods >= PODS_MIN) {
+        return Some(pods);
+    }
     match set.addresses.map(|addresses| addresses.saturating_sub(1)) {
         Some(pods) if pods >= PODS_MIN => Some(pods),
         _ if tags::has_overlay(&set.tags) => Some(OVERLAY_PODS),
@@ -32,13 +37,20 @@ pub(super) fn max_pods(set: &ScaleSet) -> Option<u32> {
     }
 }
 
-/// The labels of the pool's nodes, without the pool's mode and its own labels, which no API that Headcount calls
-/// returns.
-pub(super) fn labels(set: &ScaleSet, types: &[String]) -> BTreeMap<String, String> {
-    let mut labels: Vec<(&str, &str)> = vec![("role", "agent"), ("nodepool-type", "VirtualMachineScaleSets")];
+/// The labels of the pool's nodes, as far as its scale set shows them.
+pub(super) fn labels(set: &ScaleSet, types: &[String], resource_group: &str) -> BTreeMap<String, String> {
+    let cluster = cluster(resource_group);
+    let mut labels: Vec<(&str, &str)> =
+        vec![("role", "agent"), ("nodepool-type", "VirtualMachineScaleSets"), ("cluster", &cluster)];
     let system = set.image.as_deref().and_then(system);
     labels.extend(system.map(|system| ("os-sku", system)));
-    labels.extend(tags::has_overlay(&set.tags).then_some(("podnetwork-type", "overlay")));
+    // Those of Windows have names of their own.
+    let linux = set.image.as_deref().filter(|_| system.is_some() && !set.windows);
+    let version = linux.and_then(image_version);
+    labels.extend(version.as_deref().map(|version| ("node-image-version", version)));
+    if tags::has_overlay(&set.tags) {
+        labels.extend([("podnetwork-type", "overlay"), ("azure-cni-overlay", "true")]);
+    }
     labels.extend(set.spot.then_some(("scalesetpriority", "spot")));
     let both = in_both_forms(set, types);
     let build = system.and_then(windows_build).map(|build| (WINDOWS_BUILD_LABEL.to_owned(), build.to_owned()));
@@ -46,6 +58,34 @@ pub(super) fn labels(set: &ScaleSet, types: &[String]) -> BTreeMap<String, Strin
     let newer =
         labels.iter().chain(&both).map(|(name, value)| (format!("kubernetes.azure.com/{name}"), (*value).to_owned()));
     newer.chain(older).chain(build).collect()
+}
+
+/// The labels that the pool itself sets, and its mode.
+pub(super) fn labels_of_pool(pool: &AgentPool) -> BTreeMap<String, String> {
+    let own = pool.labels.iter().filter(|(key, value)| is_label_key(key) && is_label_value(value));
+    let mode = pool.mode.as_ref().map(|mode| ("kubernetes.azure.com/mode".to_owned(), mode.to_ascii_lowercase()));
+    mode.into_iter().chain(own.map(|(key, value)| (key.clone(), value.clone()))).collect()
+}
+
+/// The label `cluster`: the resource group of the nodes, as far as a label can have its name. DaemonSets of AKS select
+/// their nodes by it.
+fn cluster(resource_group: &str) -> String {
+    const LABEL_MAX: usize = 63;
+    let mut name: String = resource_group.replace(['(', ')'], "-").chars().take(LABEL_MAX).collect();
+    if name.ends_with(['-', '_', '.']) {
+        if name.len() == LABEL_MAX {
+            name.pop();
+        }
+        name.push('z');
+    }
+    name
+}
+
+/// The image as the label `node-image-version` names it: `AKSUbuntu-2204gen2containerd-202509.23.0`.
+fn image_version(image: &str) -> Option<String> {
+    let parts: Vec<&str> = image.rsplit_once("/galleries/")?.1.split('/').collect();
+    let [gallery, _, name, _, version] = parts.as_slice() else { return None };
+    Some(format!("{gallery}-{name}-{version}")).filter(|label| is_label_value(label))
 }
 
 /// Labels that AKS sets in an older and a newer form.
@@ -85,10 +125,14 @@ pub(super) fn node_image(set: &ScaleSet) -> Option<NodeImage> {
     Some(NodeImage { family, evidence: ImageEvidence::Gallery })
 }
 
-/// The taints that AKS sets on the nodes of the pool.
-pub(super) fn taints(set: &ScaleSet) -> Vec<Taint> {
+/// The taints that AKS sets on the nodes of the pool, and the pool's own.
+pub(super) fn taints(set: &ScaleSet, pool: Option<&AgentPool>) -> Vec<Taint> {
     let spot = || Taint { key: SPOT.to_owned(), value: "spot".to_owned(), effect: TaintEffect::NoSchedule };
-    set.spot.then(spot).into_iter().collect()
+    let own = pool.into_iter().flat_map(|pool| &pool.taints).filter_map(|text| Taint::parse(text));
+    let mut taints: Vec<Taint> = set.spot.then(spot).into_iter().chain(own).collect();
+    taints.sort();
+    taints.dedup();
+    taints
 }
 
 #[cfg(test)]
@@ -102,7 +146,7 @@ mod tests {
     }
 
     fn label(set: &ScaleSet, name: &str) -> Option<String> {
-        labels(set, &["Standard_D2s_v5".to_owned()]).remove(name)
+        labels(set, &["Standard_D2s_v5".to_owned()], "MC_rg_c_eastus").remove(name)
     }
 
     #[test]
@@ -131,8 +175,59 @@ mod tests {
             (Some(2), &[], None),
             (None, &[("aks-managed-azure-cni-overlay", "false")], None),
         ] {
-            assert_eq!(max_pods(&ScaleSet { addresses, ..pool(tags) }), limit, "{addresses:?} {tags:?}");
+            assert_eq!(max_pods(&ScaleSet { addresses, ..pool(tags) }, None), limit, "{addresses:?} {tags:?}");
         }
+        let of_pool = |max_pods| AgentPool { max_pods, ..AgentPool::default() };
+        assert_eq!(max_pods(&pool(&overlay), Some(&of_pool(Some(110)))), Some(110), "the pool says it");
+        assert_eq!(max_pods(&pool(&overlay), Some(&of_pool(None))), Some(250));
+    }
+
+    #[test]
+    fn the_pool_adds_its_mode_labels_and_taints() {
+        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        let own = AgentPool {
+            mode: Some("System".to_owned()),
+            labels: [("team", "a"), ("odd key", "b"), ("odd", "a b")]
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .into(),
+            taints: texts(&["sku=gpu:NoSchedule", "CriticalAddonsOnly=true:NoSchedule", "bare:NoExecute", "odd:Never"]),
+            ..AgentPool::default()
+        };
+        let labels: Vec<_> = labels_of_pool(&own).into_iter().map(|(key, value)| format!("{key}={value}")).collect();
+        assert_eq!(labels, ["kubernetes.azure.com/mode=system", "team=a"]);
+        let shown = |set: &ScaleSet| -> Vec<String> {
+            let taints = taints(set, Some(&own));
+            taints.iter().map(|one| format!("{}={}:{}", one.key, one.value, one.effect.as_str())).collect()
+        };
+        let plain = shown(&pool(&[]));
+        assert_eq!(plain, ["CriticalAddonsOnly=true:NoSchedule", "bare=:NoExecute", "sku=gpu:NoSchedule"]);
+        let spot = ScaleSet { spot: true, ..pool(&[]) };
+        assert_eq!(shown(&spot).len(), 4, "{:?}", shown(&spot));
+        let twice = AgentPool { taints: texts(&["kubernetes.azure.com/scalesetpriority=spot:NoSchedule"]), ..own };
+        assert_eq!(taints(&spot, Some(&twice)).len(), 1, "AKS lists that of spot pools as the pool's own");
+    }
+
+    #[test]
+    fn the_label_of_the_cluster_is_the_nodes_resource_group() {
+        for (group, shown) in [
+            ("MC_AlgonquinPetStoreRG_AlgonquinPetStoreCluster_canadacentral", None),
+            ("rg(1)", Some("rg-1-z")),
+            (&"a".repeat(70), Some(&*"a".repeat(63))),
+            (&format!("{}-b", "a".repeat(62)), Some(&*format!("{}z", "a".repeat(62)))),
+        ] {
+            assert_eq!(cluster(group), shown.unwrap_or(group));
+        }
+    }
+
+    #[test]
+    fn the_version_of_the_image_is_a_label() {
+        let id = |rest: &str| format!("/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/galleries/{rest}");
+        let of = |rest: &str| {
+            label(&ScaleSet { image: Some(id(rest)), ..pool(&[]) }, "kubernetes.azure.com/node-image-version")
+        };
+        let version = of("AKSUbuntu/images/2204gen2containerd/versions/202510.03.1");
+        assert_eq!(version.as_deref(), Some("AKSUbuntu-2204gen2containerd-202510.03.1"));
+        assert_eq!((of("AKSUbuntu/images/2204gen2containerd"), of("ours/images/a/versions/1")), (None, None));
     }
 
     #[test]
@@ -140,8 +235,8 @@ mod tests {
         let spot = ScaleSet { spot: true, ..pool(&[]) };
         assert_eq!(label(&spot, SPOT).as_deref(), Some("spot"));
         let taint = Taint { key: SPOT.into(), value: "spot".into(), effect: TaintEffect::NoSchedule };
-        assert_eq!(taints(&spot), [taint]);
-        assert_eq!((label(&pool(&[]), SPOT), taints(&pool(&[]))), (None, vec![]));
+        assert_eq!(taints(&spot, None), [taint]);
+        assert_eq!((label(&pool(&[]), SPOT), taints(&pool(&[]), None)), (None, vec![]));
     }
 
     #[test]
@@ -172,9 +267,9 @@ mod tests {
     #[test]
     fn windows_nodes_have_no_disk_labels() {
         let windows = ScaleSet { windows: true, storage_account_type: Some("Premium_LRS".into()), ..pool(&[]) };
-        let keys: Vec<_> = labels(&windows, &["Standard_D2s_v5".to_owned()]).into_keys().collect();
-        let expected = ["agentpool", "kubernetes.azure.com/agentpool", "kubernetes.azure.com/nodepool-type"];
-        assert_eq!(keys[..3], expected);
-        assert_eq!(keys[3..], ["kubernetes.azure.com/role"]);
+        let keys: Vec<_> = labels(&windows, &["Standard_D2s_v5".to_owned()], "rg").into_keys().collect();
+        let of_aks =
+            ["agentpool", "cluster", "nodepool-type", "role"].map(|name| format!("kubernetes.azure.com/{name}"));
+        assert_eq!((keys[0].as_str(), &keys[1..]), ("agentpool", &of_aks[..]));
     }
 }

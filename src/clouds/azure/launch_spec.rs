@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::arm::ScaleSet;
 use super::arm::operations::GET_SCALE_SET;
-use super::{Azure, aks, tags};
+use super::node_pools::KnownPool;
+use super::{Azure, Settings, aks, tags};
 use crate::cloud::{CloudError, GroupReading, LaunchSpec, OperatingSystem};
 
 /// `sku.name` of an instance mix.
@@ -23,28 +24,33 @@ impl Azure {
                 Arc::new(set.ok_or_else(|| CloudError::not_found(GET_SCALE_SET, name, "the scale set does not exist"))?)
             }
         };
-        launch_spec(&set, self.settings.label_predictions)
+        let known = self.node_pool(&reading.name, &set).await;
+        launch_spec(&set, &known, &self.settings)
             .ok_or_else(|| CloudError::refused(GET_SCALE_SET, name, "the scale set names no VM size"))
     }
 }
 
-fn launch_spec(set: &ScaleSet, predict_labels: bool) -> Option<LaunchSpec> {
+fn launch_spec(set: &ScaleSet, known: &KnownPool, settings: &Settings) -> Option<LaunchSpec> {
     let types = types(set);
     if types.is_empty() {
         return None;
     }
     let region = region(&set.location);
     let of_aks = tags::is_of_aks(&set.tags);
+    let predicted = settings.label_predictions && of_aks;
+    let mut labels = if predicted { aks::labels(set, &types, &settings.resource_group) } else { BTreeMap::new() };
+    labels.extend(known.pool.as_ref().map(aks::labels_of_pool).unwrap_or_default());
     Some(LaunchSpec {
         zones: zones(set, &region),
         region,
         operating_system: if set.windows { OperatingSystem::Windows } else { OperatingSystem::Linux },
         image: aks::node_image(set),
-        labels: if predict_labels && of_aks { aks::labels(set, &types) } else { BTreeMap::new() },
-        taints: if of_aks { aks::taints(set) } else { Vec::new() },
+        labels,
+        taints: if of_aks { aks::taints(set, known.pool.as_ref()) } else { Vec::new() },
+        is_provisional: known.is_provisional,
         cpus_max: set.cpus_available,
         has_one_thread_per_core: has_one_thread_per_core(set),
-        max_pods: aks::max_pods(set).filter(|_| of_aks),
+        max_pods: aks::max_pods(set, known.pool.as_ref()).filter(|_| of_aks),
         // If the scale set sets no disk size, the disk is as large as the image.
         ephemeral_storage_bytes: set.os_disk_gb.map(u64::from).filter(|size| *size > 0).map(|size| size * GIB),
         reserved: of_aks.then(|| aks::reserved(set)),
@@ -99,6 +105,15 @@ mod tests {
         ScaleSet { size: Some(size.to_owned()), location: "West US".to_owned(), ..ScaleSet::default() }
     }
 
+    fn spec_of(set: &ScaleSet, label_predictions: bool) -> Option<LaunchSpec> {
+        let settings = Settings {
+            label_predictions,
+            resource_group: "MC_rg".to_owned(),
+            ..crate::clouds::azure::tests::settings()
+        };
+        launch_spec(set, &KnownPool::default(), &settings)
+    }
+
     fn tagged(size: &str, tags: &[(&str, &str)]) -> ScaleSet {
         let tags = tags.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         ScaleSet { tags, ..set(size) }
@@ -107,13 +122,13 @@ mod tests {
     #[test]
     fn zones_are_named_by_the_region_and_a_regional_set_has_none() {
         let zonal = ScaleSet { zones: ["3", "1", "2", "1"].map(str::to_owned).to_vec(), ..set("Standard_DS2_v2") };
-        let spec = launch_spec(&zonal, true).expect("a size");
+        let spec = spec_of(&zonal, true).expect("a size");
         assert_eq!(
             (spec.region.as_str(), spec.zones),
             ("westus", ["westus-1", "westus-2", "westus-3"].map(str::to_owned).to_vec())
         );
         let regional = ScaleSet { zones: vec!["0".to_owned()], ..set("Standard_DS2_v2") };
-        assert!(super::launch_spec(&regional, true).expect("a size").zones.is_empty());
+        assert!(spec_of(&regional, true).expect("a size").zones.is_empty());
     }
 
     #[test]
@@ -122,7 +137,7 @@ mod tests {
             mixed_sizes: sizes.iter().map(|size| (*size).to_owned()).collect(),
             ..set("Mix")
         };
-        let types = |set: &ScaleSet| launch_spec(set, true).map(|spec| spec.types);
+        let types = |set: &ScaleSet| spec_of(set, true).map(|spec| spec.types);
         assert_eq!(types(&mixed(&["A", "B", "a"])), Some(vec!["A".to_owned(), "B".to_owned()]));
         assert_eq!(types(&mixed(&[])), None);
         assert_eq!(types(&set("Standard_D2_v2")), Some(vec!["Standard_D2_v2".to_owned()]));
@@ -135,11 +150,12 @@ mod tests {
             storage_account_type: Some("Premium_LRS".to_owned()),
             ..tagged("Standard_DS2_v2", &[("poolName", "pool")])
         };
-        let read_launch_spec = |set: &ScaleSet, predict| launch_spec(set, predict).expect("a size");
+        let read_launch_spec = |set: &ScaleSet, predict| spec_of(set, predict).expect("a size");
         let labels = read_launch_spec(&aks, true).labels;
         let expected = [
             ("agentpool", "pool"),
             ("kubernetes.azure.com/agentpool", "pool"),
+            ("kubernetes.azure.com/cluster", "MC_rg"),
             ("kubernetes.azure.com/nodepool-type", "VirtualMachineScaleSets"),
             ("kubernetes.azure.com/role", "agent"),
             ("kubernetes.azure.com/storageprofile", "managed"),
@@ -158,7 +174,7 @@ mod tests {
     fn nvidia_machines_of_aks_are_labelled_and_others_are_not() {
         let label = |size: &str| {
             let set = tagged(size, &[("aks-managed-poolName", "gpu"), ("poolName", "old")]);
-            let labels = launch_spec(&set, true).expect("a size").labels;
+            let labels = spec_of(&set, true).expect("a size").labels;
             assert_eq!(labels.get("agentpool").map(String::as_str), Some("gpu"));
             labels.get("kubernetes.azure.com/accelerator").cloned()
         };
@@ -171,7 +187,7 @@ mod tests {
     fn the_os_disk_is_the_ephemeral_storage_where_its_size_is_known() {
         let disk = |size| {
             let set = ScaleSet { os_disk_gb: size, ephemeral_os_disk: true, windows: true, ..set("Standard_DS2_v2") };
-            launch_spec(&set, true).expect("a size")
+            spec_of(&set, true).expect("a size")
         };
         assert_eq!(disk(Some(128)).ephemeral_storage_bytes, Some(128 * 1024 * 1024 * 1024));
         assert_eq!(disk(Some(128)).operating_system, OperatingSystem::Windows);
@@ -181,9 +197,9 @@ mod tests {
     #[test]
     fn vcpus_that_the_set_disables_are_not_counted() {
         let constrained = ScaleSet { cpus_available: Some(8), ..set("Standard_E32s_v5") };
-        assert_eq!(launch_spec(&constrained, true).expect("a size").cpus_max, Some(8));
-        assert_eq!(launch_spec(&set("Standard_E32s_v5"), true).expect("a size").cpus_max, None);
-        let one_thread = |set: &ScaleSet| launch_spec(set, true).expect("a size").has_one_thread_per_core;
+        assert_eq!(spec_of(&constrained, true).expect("a size").cpus_max, Some(8));
+        assert_eq!(spec_of(&set("Standard_E32s_v5"), true).expect("a size").cpus_max, None);
+        let one_thread = |set: &ScaleSet| spec_of(set, true).expect("a size").has_one_thread_per_core;
         let by_setting = ScaleSet { has_one_thread_per_core: true, ..set("Standard_D8s_v6") };
         let tag = (tags::DISABLES_HYPERTHREADING.to_owned(), "True".to_owned());
         let by_tag = ScaleSet { tags: BTreeMap::from([tag]), ..set("Standard_D8s_v6") };
@@ -195,7 +211,7 @@ mod tests {
     #[test]
     fn nothing_of_aks_is_assumed_for_other_sets() {
         let own = ScaleSet { spot: true, addresses: Some(31), ..tagged("Standard_D4s_v5", &[("owner", "me")]) };
-        let spec = launch_spec(&own, true).expect("a size");
+        let spec = spec_of(&own, true).expect("a size");
         assert_eq!((spec.reserved, spec.max_pods), (None, None));
         assert!(spec.labels.is_empty() && spec.taints.is_empty());
     }

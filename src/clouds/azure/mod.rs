@@ -20,6 +20,7 @@ mod instances;
 mod launch_spec;
 mod launches;
 mod listing;
+mod node_pools;
 pub mod parsers;
 mod quotas;
 mod retail_prices;
@@ -40,6 +41,7 @@ use async_trait::async_trait;
 
 use self::arm::{ArmScaleSets, Orchestration, ReadPurpose, ScaleSetApi};
 use self::ids::{MachineName, ParsedId};
+use self::node_pools::NodePools;
 use self::retail_prices::RetailPrices;
 use self::scale_set_cache::ScaleSetCache;
 use self::size_lists::SizeLists;
@@ -63,6 +65,7 @@ pub struct Azure {
     cache: ScaleSetCache,
     warnings: Warnings,
     size_lists: SizeLists,
+    node_pools: NodePools,
     /// Whether Azure denies polls of operations.
     are_polls_denied: AtomicBool,
     /// The price list; `None` if this cloud has none.
@@ -108,6 +111,7 @@ impl Azure {
             cache: ScaleSetCache::default(),
             warnings: Warnings::default(),
             size_lists: SizeLists::default(),
+            node_pools: NodePools::default(),
             are_polls_denied: AtomicBool::new(false),
             prices: None,
         }

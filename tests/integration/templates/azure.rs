@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use headcount::clouds::simulated::{GroupPlan, Simulated};
+use serde_json::json;
 
 use super::assert_golden;
 use crate::emulators::arm::{Arm, GroupDetails};
@@ -53,6 +54,21 @@ async fn standard_nc24ads_a100_v4_at_spot_prices_with_an_overlay() {
         details.ephemeral_os_disk = true;
     });
     assert_golden(&setup.await, "nc24ads-a100-v4", "yaml");
+}
+
+#[tokio::test]
+async fn a_pool_with_labels_and_taints_of_its_own() {
+    let mut plan = pool("own-labels", "Standard_D4s_v5", "1.33.3");
+    for (key, value) in [("aks-managed-cluster-name", "prod"), ("aks-managed-cluster-rg", "apps")] {
+        plan.tags.insert(key.to_owned(), value.to_owned());
+    }
+    let setup = setup(plan, |details| {
+        (details.image, details.os_disk_gb) = (Some(UBUNTU.to_owned()), Some(128));
+        let own =
+            json!({"mode": "System", "maxPods": 60, "nodeLabels": {"team": "a"}, "nodeTaints": ["sku=gpu:NoSchedule"]});
+        details.aks_pool = own.as_object().expect("an object").clone();
+    });
+    assert_golden(&setup.await, "own-labels", "yaml");
 }
 
 #[tokio::test]

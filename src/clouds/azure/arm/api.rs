@@ -20,8 +20,9 @@ pub const ROLE_ACTIONS: [&str; 10] = [
     "Microsoft.Compute/skus/read",
     // Optional: without it, a group is offered up to its own maximum, whatever the quotas leave.
     "Microsoft.Compute/locations/usages/read",
-    // Only `headcount check` needs these.
+    // Only `headcount check` needs this.
     "Microsoft.Insights/autoscaleSettings/read",
+    // Optional: without it, templates of AKS nodes lack what only their pool shows.
     "Microsoft.ContainerService/managedClusters/agentPools/read",
 ];
 
@@ -293,6 +294,14 @@ pub(in crate::clouds::azure) struct AgentPool {
     pub(in crate::clouds::azure) name: String,
     /// `properties.enableAutoScaling`
     pub(in crate::clouds::azure) is_autoscaled: bool,
+    /// `properties.mode`: `System` or `User`.
+    pub(in crate::clouds::azure) mode: Option<String>,
+    /// `properties.nodeLabels`
+    pub(in crate::clouds::azure) labels: BTreeMap<String, String>,
+    /// `properties.nodeTaints`: `key=value:Effect`.
+    pub(in crate::clouds::azure) taints: Vec<String>,
+    /// `properties.maxPods`
+    pub(in crate::clouds::azure) max_pods: Option<u32>,
 }
 
 #[cfg(test)]

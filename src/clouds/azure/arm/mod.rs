@@ -21,10 +21,10 @@ mod sdk_call;
 mod sign_in;
 
 #[cfg(test)]
-pub(super) use api::{AgentPool, InstanceViewStatus};
+pub(super) use api::InstanceViewStatus;
 pub(super) use api::{
-    AksCluster, AutoscaleSetting, BadItem, MachineList, MachineQuery, Orchestration, OwnChanges, ReadPurpose,
-    RepairAction, ScaleSet, ScaleSetApi, Size, Usage, VirtualMachine,
+    AgentPool, AksCluster, AutoscaleSetting, BadItem, MachineList, MachineQuery, Orchestration, OwnChanges,
+    ReadPurpose, RepairAction, ScaleSet, ScaleSetApi, Size, Usage, VirtualMachine,
 };
 pub use api::{ROLE_ACTIONS, VERIFY_ROLE_ACTIONS};
 pub(super) use claims::application;

@@ -20,8 +20,8 @@ use crate::clouds::page_walk::PageWalk;
 
 /// Far more pages than the autoscale settings of a resource group, or the node pools of a cluster, can fill.
 const OTHER_PAGES_MAX: usize = 20;
-/// Azure Monitor and AKS have budgets of their own. Only a command makes these calls, once, so the bucket does not
-/// matter.
+/// Azure Monitor and AKS have budgets of their own. A command makes these calls once, and a server that of AKS every few
+/// minutes, so they share the bucket of another list that is rarely read.
 const OTHER: Bucket = Bucket::Sizes;
 /// An ID that no operation has.
 const NO_OPERATION: &str = "00000000-0000-0000-0000-000000000000";

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::clouds::azure::arm::AutoscaleSetting;
+use crate::clouds::azure::arm::{AgentPool, AutoscaleSetting};
 
 fn size(name: &str) -> Size {
     let capabilities = [("vCPUs", "4"), ("MemoryGB", "16")].map(|(key, value)| (key.to_owned(), value.to_owned()));
@@ -120,4 +120,67 @@ async fn only_autoscale_settings_of_served_groups_are_reported() {
     fake.fail("autoscale", CloudError::Denied(fault("AuthorizationFailed", "no")));
     let settings = azure.adverse_settings().await;
     assert!(settings.found.is_empty() && matches!(settings.unread[..], [CloudError::Denied(_)]));
+}
+
+/// A scale set of this pool of the cluster `prod`.
+fn set_of_pool(name: &str, pool: &str) -> ScaleSet {
+    let tags =
+        [("aks-managed-poolName", pool), ("aks-managed-cluster-name", "prod"), ("aks-managed-cluster-rg", "apps")];
+    ScaleSet { tags: tags.map(|(key, value)| (key.to_owned(), value.to_owned())).into(), ..set(name, 1) }
+}
+
+fn agent_pool(name: &str, taint: &str) -> AgentPool {
+    let labels = [("team".to_owned(), name.to_owned())].into();
+    AgentPool {
+        name: name.to_owned(),
+        labels,
+        taints: vec![taint.to_owned()],
+        max_pods: Some(40),
+        ..AgentPool::default()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_scale_sets_of_a_cluster_share_one_read_of_its_pools() {
+    let fake = FakeApi::with(vec![set_of_pool("a", "one"), set_of_pool("b", "two"), set_of_pool("c", "three")]);
+    fake.state(|state| state.pools = vec![agent_pool("one", "x=y:NoSchedule"), agent_pool("two", "x:NoExecute")]);
+    let azure = fake.azure(named(&["a", "b", "c"]));
+    let spec = async |name: &str| azure.launch_spec(&observed(&azure, name).await).await.expect("a spec");
+    for (name, team, taint, pods) in
+        [("a", Some("one"), Some("x=y"), Some(40)), ("b", Some("two"), Some("x="), Some(40)), ("c", None, None, None)]
+    {
+        let spec = spec(name).await;
+        assert_eq!(spec.labels.get("team").map(String::as_str), team);
+        let shown = spec.taints.first().map(|taint| format!("{}={}", taint.key, taint.value));
+        assert_eq!((shown.as_deref(), spec.max_pods, spec.is_provisional), (taint, pods, false), "{name}");
+    }
+    assert_eq!(fake.calls("pools"), ["apps/prod"]);
+    fake.state(|state| state.pools = vec![agent_pool("one", "new:NoSchedule")]);
+    after(Duration::from_secs(6 * 60 + 1)).await;
+    fake.fail("pools", CloudError::Unreachable(fault("", "reset")));
+    assert_eq!(spec("a").await.taints[0].key, "x", "the last list counts");
+    after(Duration::from_secs(61)).await;
+    assert_eq!(spec("a").await.taints[0].key, "new");
+    assert_eq!(fake.calls("pools").len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_permission_to_read_pools_a_template_lacks_them_and_a_warning_says_so_once() {
+    let fake = FakeApi::with(vec![set_of_pool("a", "one")]);
+    fake.state(|state| state.pools = vec![agent_pool("one", "x=y:NoSchedule")]);
+    let azure = fake.azure(named(&["a"]));
+    let reading = observed(&azure, "a").await;
+    fake.fail("pools", CloudError::Unreachable(fault("", "reset")));
+    assert!(azure.launch_spec(&reading).await.expect("a spec").is_provisional, "it may be readable a little later");
+    for _ in 0..2 {
+        after(Duration::from_secs(61)).await;
+        fake.fail("pools", CloudError::Denied(fault("AuthorizationFailed", "no")));
+        let spec = azure.launch_spec(&reading).await.expect("a spec");
+        assert!(spec.taints.is_empty() && !spec.is_provisional);
+    }
+    let warnings = azure.warnings();
+    assert!(
+        warnings.len() == 1 && warnings[0].1.contains("agentPools/read for the resource group apps"),
+        "{warnings:?}"
+    );
 }

@@ -15,8 +15,10 @@ impl ArmApi {
         let plans = self.core.simulated.world(|world, _| world.groups().map(ShownGroup::of).collect::<Vec<_>>());
         let pools = plans.iter().filter_map(|group| {
             let name = group.plan.tags.get("aks-managed-poolName")?;
-            let is_autoscaled = self.group_details(group.name()).aks_autoscales;
-            let properties = json!({"count": group.capacity, "enableAutoScaling": is_autoscaled, "mode": "User"});
+            let details = self.group_details(group.name());
+            let is_autoscaled = details.aks_autoscales;
+            let mut properties = json!({"count": group.capacity, "enableAutoScaling": is_autoscaled, "mode": "User"});
+            properties.as_object_mut().expect("an object").extend(details.aks_pool);
             let kind = "Microsoft.ContainerService/managedClusters/agentPools";
             Some(json!({"name": name, "type": kind, "properties": properties}))
         });

@@ -114,6 +114,8 @@ pub(crate) struct GroupDetails {
     pub(crate) autoscale: Option<String>,
     /// Whether AKS's own autoscaler scales the pool that its tags name.
     pub(crate) aks_autoscales: bool,
+    /// Further properties of that pool, as the REST reference documents them.
+    pub(crate) aks_pool: serde_json::Map<String, serde_json::Value>,
     /// Further properties, as the REST reference documents them.
     pub(crate) properties: serde_json::Map<String, serde_json::Value>,
     /// `virtualMachineProfile.priority` is `Spot`.

@@ -1,5 +1,7 @@
 //! Decodes the node pools of AKS clusters.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 
 use super::super::api::AgentPool;
@@ -16,6 +18,10 @@ pub(in crate::clouds::azure) struct RawAgentPool {
 #[serde(default, rename_all = "camelCase")]
 struct RawAgentPoolProperties {
     enable_auto_scaling: Option<bool>,
+    mode: Option<String>,
+    node_labels: Option<BTreeMap<String, Option<String>>>,
+    node_taints: Option<Vec<String>>,
+    max_pods: Option<u32>,
 }
 
 impl TryFrom<RawAgentPool> for AgentPool {
@@ -23,7 +29,14 @@ impl TryFrom<RawAgentPool> for AgentPool {
 
     fn try_from(raw: RawAgentPool) -> Result<Self, String> {
         let properties = raw.properties.unwrap_or_default();
-        let is_autoscaled = properties.enable_auto_scaling.unwrap_or_default();
-        Ok(Self { name: raw.name.ok_or("it has no name")?, is_autoscaled })
+        let labels = properties.node_labels.unwrap_or_default().into_iter();
+        Ok(Self {
+            name: raw.name.ok_or("it has no name")?,
+            is_autoscaled: properties.enable_auto_scaling.unwrap_or_default(),
+            mode: properties.mode,
+            labels: labels.map(|(key, value)| (key, value.unwrap_or_default())).collect(),
+            taints: properties.node_taints.unwrap_or_default(),
+            max_pods: properties.max_pods,
+        })
     }
 }
