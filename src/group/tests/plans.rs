@@ -261,8 +261,11 @@ fn instances_that_the_capacity_no_longer_counted_explain_no_lower_one() {
             .map(|number| Instance { is_protected: true, ..instance(number, InstanceState::Running, Counts::Yes) })
             .collect()
     };
-    let mut group = Group::new(10, all(&[protected(0..10), deleting(10..13, Counts::No)]));
-    // Their lifecycle hooks end, and another client lowers the capacity, which deletes no protected instance.
-    group.see(8, protected(0..10));
-    assert_eq!((group.target(), plan::raised_capacity(&group.state, 1)), (10, Some(11)), "ten stay");
+    let standby = (10..13).map(|number| instance(number, InstanceState::Running, Counts::No)).collect();
+    for uncounted in [deleting(10..13, Counts::No), standby] {
+        let mut group = Group::new(10, all(&[protected(0..10), uncounted]));
+        // They go, and another client lowers the capacity, which deletes no protected instance.
+        group.see(8, protected(0..10));
+        assert_eq!((group.target(), plan::raised_capacity(&group.state, 1)), (10, Some(11)), "ten stay");
+    }
 }
