@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::build::Input;
-use super::disk::{disk_for_pods, formatted};
+use super::disk::storage_for_pods;
 use super::error::TemplateError;
 use super::launch_reserves::LaunchReserves;
 use super::learned;
@@ -238,8 +238,8 @@ fn other_resources(
     for (name, count) in &input.launch.devices {
         resources.insert(name.clone(), WithProvenance::new(Quantity::units(*count), Provenance::Group));
     }
-    if let Some(disk) = disk_for_pods(input, known) {
-        let storage = learned::storage(resources.remove(EPHEMERAL), disk.map(formatted));
+    if let Some(storage) = storage_for_pods(input, known) {
+        let storage = learned::storage(resources.remove(EPHEMERAL), storage);
         resources.insert(EPHEMERAL.to_owned(), storage);
     }
     for name in explicit.keys() {

@@ -221,6 +221,25 @@ fn the_partitions_of_flatcar_are_not_promised_as_storage() {
 }
 
 #[test]
+fn the_file_system_of_amazon_linux_keeps_little_of_its_disk() {
+    let mut group = mk_group(Family::Aws, &["m5.large"]);
+    // Known nodes with the most and the least loss, and nodes with Ubuntu.
+    for (gib, reported) in [(20, "20893676Ki"), (50, "52350956Ki"), (80, "83873772Ki")] {
+        group.launch.ephemeral_storage_bytes = Some(gib << 30);
+        let storage = |evidence| {
+            let image = Some(NodeImage { family: ImageFamily::AmazonLinux2023, evidence });
+            let launch = LaunchSpec { image, ..group.launch.clone() };
+            let group = Group { launch, catalog: group.catalog.clone(), ..mk_group(Family::Aws, &["m5.large"]) };
+            group.get("capacity.ephemeral-storage").unwrap().parse::<Quantity>().unwrap().as_f64()
+        };
+        let reported = reported.parse::<Quantity>().unwrap().as_f64();
+        let named = storage(ImageEvidence::Name);
+        assert!(named <= reported && named > reported * 0.995, "{gib} GiB: {named}");
+        assert!(storage(ImageEvidence::UserData) < reported * 0.97, "other images read the same user data");
+    }
+}
+
+#[test]
 fn aks_reserves_for_the_most_pods_where_their_limit_is_not_visible() {
     let mut group = mk_group(Family::Azure, &["Standard_D8s_v5"]);
     let kept = |group: &Group| {
