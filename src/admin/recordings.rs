@@ -5,12 +5,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::body::Bytes;
 use axum::extract::{ConnectInfo, Path, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::statusz::Statusz;
 
@@ -19,6 +20,18 @@ use super::statusz::Statusz;
 struct Recordings {
     statusz: Statusz,
     places: Arc<Semaphore>,
+}
+
+/// A recording, which keeps its place until it is sent or its client has gone.
+struct Unsent {
+    text: String,
+    _place: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for Unsent {
+    fn as_ref(&self) -> &[u8] {
+        self.text.as_bytes()
+    }
 }
 
 /// The routes of the recordings.
@@ -51,13 +64,16 @@ impl Recordings {
                           admin.statusz: everywhere\n";
             return (StatusCode::FORBIDDEN, advice).into_response();
         }
-        let Ok(_place) = self.places.acquire().await else { return StatusCode::SERVICE_UNAVAILABLE.into_response() };
+        let Ok(place) = self.places.acquire_owned().await else {
+            return StatusCode::SERVICE_UNAVAILABLE.into_response();
+        };
         let fleet = Arc::clone(&self.statusz.fleet);
-        let text = tokio::task::spawn_blocking(move || fleet.recordings(group.as_deref())).await;
+        let read = move || fleet.recordings(group.as_deref()).map(|text| Unsent { text, _place: place });
+        let unsent = tokio::task::spawn_blocking(read).await;
         let headers =
             [(CONTENT_TYPE, "application/x-ndjson"), (CACHE_CONTROL, "no-store"), (X_CONTENT_TYPE_OPTIONS, "nosniff")];
-        match text {
-            Ok(Some(text)) => (headers, text).into_response(),
+        match unsent {
+            Ok(Some(unsent)) => (headers, Bytes::from_owner(unsent)).into_response(),
             Ok(None) => (StatusCode::NOT_FOUND, "no node group of this ID is or was served\n").into_response(),
             Err(_panicked) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
         }
