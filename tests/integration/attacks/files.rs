@@ -87,6 +87,25 @@ async fn a_pipe_in_place_of_a_token_of_aws_blocks_nothing() {
     assert_eq!(server.terminate().code(), Some(0));
 }
 
+#[tokio::test]
+async fn a_pipe_in_place_of_the_shared_credentials_of_aws_blocks_nothing() {
+    let (_emulator, config) = mk_aws();
+    let config =
+        config.beside("shared", "[default]\naws_access_key_id = AKIAEXAMPLE\naws_secret_access_key = example\n");
+    let shared = config.path_of("shared");
+    let variables =
+        [("AWS_ACCESS_KEY_ID", ""), ("AWS_SECRET_ACCESS_KEY", ""), ("AWS_SHARED_CREDENTIALS_FILE", shared.as_str())];
+    let server = Server::in_environment(&["--config", &config.path()], &variables);
+    let mut client = server.client().await;
+    assert_eq!(client.target("web").await, 1);
+    put_pipe(&shared);
+    let refused = server.logged("not a regular file");
+    assert!(refused.contains(&shared), "{refused}");
+    assert_eq!(client.target("web").await, 1, "the credentials from before are still valid");
+    assert!(server.probe("/livez").starts_with("HTTP/1.1 200"));
+    assert_eq!(server.terminate().code(), Some(0));
+}
+
 #[test]
 fn devices_and_pipes_in_place_of_credentials_of_azure_are_refused() {
     let office = Office::open();

@@ -133,11 +133,10 @@ impl ReloadedCredentials {
     async fn reload(&self, state: &mut State, files: Vec<FileStamp>) -> Result<(), String> {
         self.0.are_refused.store(false, Ordering::Relaxed);
         (state.files, state.asked) = (files, Instant::now());
-        let provider = connect::sdk_config(&self.0.settings).await.credentials_provider();
-        let loaded = ask(provider.as_ref()).await.map_err(|error| error_chain(&error));
+        let loaded = self.load().await.map_err(|error| error_chain(&error));
         self.0.calls.credentials_renewed(loaded.is_ok());
         match loaded {
-            Ok(known) => {
+            Ok((provider, known)) => {
                 (state.provider, state.known) = (provider, Some(known));
                 Ok(())
             }
@@ -150,6 +149,18 @@ impl ReloadedCredentials {
                 Err(reason)
             }
         }
+    }
+}
+
+impl ReloadedCredentials {
+    /// Builds the chain again and asks it for credentials. Building it reads the shared files.
+    async fn load(&self) -> Result<(Option<SharedCredentialsProvider>, Credentials), CredentialsError> {
+        shared_files::check().await.map_err(CredentialsError::invalid_configuration)?;
+        let shared = Arc::clone(&self.0);
+        let config = aside(async move { connect::sdk_config(&shared.settings).await }).await?;
+        let provider = config.credentials_provider();
+        let known = ask(provider.as_ref()).await?;
+        Ok((provider, known))
     }
 }
 
@@ -191,13 +202,19 @@ impl ProvideCredentials for CredentialsAside {
         Self: 'a,
     {
         future::ProvideCredentials::new(async {
-            let (provider, runtime) = (self.0.clone(), Handle::current());
-            let asking = tokio::task::spawn_blocking(move || runtime.block_on(provider.provide_credentials()));
-            let provided = tokio::time::timeout(PROVIDED_WITHIN, asking).await;
-            let provided = provided.map_err(|_elapsed| CredentialsError::provider_timed_out(PROVIDED_WITHIN))?;
-            provided.unwrap_or_else(|panicked| Err(CredentialsError::unhandled(panicked)))
+            let provider = self.0.clone();
+            aside(async move { provider.provide_credentials().await }).await?
         })
     }
+}
+
+/// Does this on a thread of its own, within a time limit.
+async fn aside<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Result<T, CredentialsError> {
+    let runtime = Handle::current();
+    let working = tokio::task::spawn_blocking(move || runtime.block_on(work));
+    let done = tokio::time::timeout(PROVIDED_WITHIN, working).await;
+    let done = done.map_err(|_elapsed| CredentialsError::provider_timed_out(PROVIDED_WITHIN))?;
+    done.map_err(CredentialsError::unhandled)
 }
 
 /// Asks for credentials, and redacts them and the tokens that they are exchanged for in all texts.
