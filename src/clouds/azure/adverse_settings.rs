@@ -6,6 +6,7 @@ mod by_itself;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::arm::{AksCluster, AutoscaleSetting, ScaleSet};
+use super::node_pools::pool_named;
 use super::{Azure, tags};
 use crate::cloud::text::shell_word;
 use crate::cloud::{AdverseKind, AdverseSetting, AdverseSettings, GroupName};
@@ -75,7 +76,7 @@ impl Azure {
                     continue;
                 }
             };
-            let is_autoscaled = |pool: &str| listed.iter().any(|listed| listed.name == pool && listed.is_autoscaled);
+            let is_autoscaled = |pool: &str| pool_named(&listed, pool).is_some_and(|listed| listed.is_autoscaled);
             let of_cluster = pools.iter().filter(|(_, of, pool)| of == cluster && is_autoscaled(pool));
             settings.found.extend(of_cluster.map(|(group, _, pool)| scaled_by_aks(group, cluster, pool)));
         }

@@ -1,4 +1,4 @@
-//! AKS node pools: what AKS sets on the nodes of its scale sets, as far as the scale set shows it.
+//! AKS node pools: what AKS sets on the nodes of its scale sets, as far as a scale set and its pool show it.
 
 use std::collections::BTreeMap;
 
@@ -128,8 +128,9 @@ pub(super) fn node_image(set: &ScaleSet) -> Option<NodeImage> {
 /// The taints that AKS sets on the nodes of the pool, and the pool's own.
 pub(super) fn taints(set: &ScaleSet, pool: Option<&AgentPool>) -> Vec<Taint> {
     let spot = || Taint { key: SPOT.to_owned(), value: "spot".to_owned(), effect: TaintEffect::NoSchedule };
+    let is_valid = |taint: &Taint| is_label_key(&taint.key) && is_label_value(&taint.value);
     let own = pool.into_iter().flat_map(|pool| &pool.taints).filter_map(|text| Taint::parse(text));
-    let mut taints: Vec<Taint> = set.spot.then(spot).into_iter().chain(own).collect();
+    let mut taints: Vec<Taint> = set.spot.then(spot).into_iter().chain(own.filter(is_valid)).collect();
     taints.sort();
     taints.dedup();
     taints
@@ -190,7 +191,13 @@ mod tests {
             labels: [("team", "a"), ("odd key", "b"), ("odd", "a b")]
                 .map(|(key, value)| (key.to_owned(), value.to_owned()))
                 .into(),
-            taints: texts(&["sku=gpu:NoSchedule", "CriticalAddonsOnly=true:NoSchedule", "bare:NoExecute", "odd:Never"]),
+            taints: texts(&[
+                "sku=gpu:NoSchedule",
+                "CriticalAddonsOnly=true:NoSchedule",
+                "bare:NoExecute",
+                "odd:Never",
+                "odd key=a:NoExecute",
+            ]),
             ..AgentPool::default()
         };
         let labels: Vec<_> = labels_of_pool(&own).into_iter().map(|(key, value)| format!("{key}={value}")).collect();

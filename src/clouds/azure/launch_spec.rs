@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::arm::ScaleSet;
 use super::arm::operations::GET_SCALE_SET;
-use super::node_pools::KnownPool;
+use super::arm::{AgentPool, ScaleSet};
 use super::{Azure, Settings, aks, tags};
 use crate::cloud::{CloudError, GroupReading, LaunchSpec, OperatingSystem};
 
@@ -24,13 +23,13 @@ impl Azure {
                 Arc::new(set.ok_or_else(|| CloudError::not_found(GET_SCALE_SET, name, "the scale set does not exist"))?)
             }
         };
-        let known = self.node_pool(&reading.name, &set).await;
-        launch_spec(&set, &known, &self.settings)
+        let pool = self.node_pool(&reading.name, &set).await?;
+        launch_spec(&set, pool.as_ref(), &self.settings)
             .ok_or_else(|| CloudError::refused(GET_SCALE_SET, name, "the scale set names no VM size"))
     }
 }
 
-fn launch_spec(set: &ScaleSet, known: &KnownPool, settings: &Settings) -> Option<LaunchSpec> {
+fn launch_spec(set: &ScaleSet, pool: Option<&AgentPool>, settings: &Settings) -> Option<LaunchSpec> {
     let types = types(set);
     if types.is_empty() {
         return None;
@@ -39,18 +38,17 @@ fn launch_spec(set: &ScaleSet, known: &KnownPool, settings: &Settings) -> Option
     let of_aks = tags::is_of_aks(&set.tags);
     let predicted = settings.label_predictions && of_aks;
     let mut labels = if predicted { aks::labels(set, &types, &settings.resource_group) } else { BTreeMap::new() };
-    labels.extend(known.pool.as_ref().map(aks::labels_of_pool).unwrap_or_default());
+    labels.extend(pool.map(aks::labels_of_pool).unwrap_or_default());
     Some(LaunchSpec {
         zones: zones(set, &region),
         region,
         operating_system: if set.windows { OperatingSystem::Windows } else { OperatingSystem::Linux },
         image: aks::node_image(set),
         labels,
-        taints: if of_aks { aks::taints(set, known.pool.as_ref()) } else { Vec::new() },
-        is_provisional: known.is_provisional,
+        taints: if of_aks { aks::taints(set, pool) } else { Vec::new() },
         cpus_max: set.cpus_available,
         has_one_thread_per_core: has_one_thread_per_core(set),
-        max_pods: aks::max_pods(set, known.pool.as_ref()).filter(|_| of_aks),
+        max_pods: aks::max_pods(set, pool).filter(|_| of_aks),
         // If the scale set sets no disk size, the disk is as large as the image.
         ephemeral_storage_bytes: set.os_disk_gb.map(u64::from).filter(|size| *size > 0).map(|size| size * GIB),
         reserved: of_aks.then(|| aks::reserved(set)),
@@ -111,7 +109,7 @@ mod tests {
             resource_group: "MC_rg".to_owned(),
             ..crate::clouds::azure::tests::settings()
         };
-        launch_spec(set, &KnownPool::default(), &settings)
+        launch_spec(set, None, &settings)
     }
 
     fn tagged(size: &str, tags: &[(&str, &str)]) -> ScaleSet {

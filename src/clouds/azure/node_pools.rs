@@ -7,14 +7,18 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use super::arm::operations::LIST_AGENT_POOLS;
 use super::arm::{AgentPool, AksCluster, ScaleSet};
 use super::{Azure, tags};
 use crate::cloud::{CloudError, GroupName};
 
-/// Node pools are read again after this long. A change of their labels or taints applies to new nodes at once.
+/// Node pools are read again after this long.
 const POOLS_LIFE: Duration = Duration::from_secs(6 * 60);
-/// After a failure, they are read again after this long.
-const RETRY_AFTER: Duration = Duration::from_secs(60);
+/// After a failure that may pass, and where the list lacks a pool, they are read again after this long. A template that
+/// waits for them is built again every 10 s.
+const RETRY_SOON: Duration = Duration::from_secs(5);
+/// After any other failure, they are read again after this long.
+const RETRY_LATER: Duration = Duration::from_secs(60);
 /// More clusters than have their nodes in one resource group: one.
 const CLUSTERS_MAX: usize = 10;
 
@@ -31,54 +35,40 @@ struct Read {
     error: Option<CloudError>,
 }
 
-/// What is known of a scale set's node pool.
-#[derive(Clone, Debug, Default)]
-pub(super) struct KnownPool {
-    pub(super) pool: Option<AgentPool>,
-    /// Whether it could not be read, and may be readable a little later.
-    pub(super) is_provisional: bool,
-}
-
 impl Azure {
     /// The node pool that the tags of a scale set name. All scale sets of a cluster share one call. Where that fails, the
-    /// last list counts, or nothing is known of the pool.
-    pub(super) async fn node_pool(&self, group: &GroupName, set: &ScaleSet) -> KnownPool {
+    /// last list counts. `None` if it may not be read, or does not exist. An error that may pass stays one: without the
+    /// pool's taints, the group would be scaled up for pods that its nodes reject.
+    pub(super) async fn node_pool(&self, group: &GroupName, set: &ScaleSet) -> Result<Option<AgentPool>, CloudError> {
         let (Some((resource_group, cluster)), Some(name)) = (tags::aks_cluster(&set.tags), tags::aks_pool(&set.tags))
         else {
-            return KnownPool::default();
+            return Ok(None);
         };
         let cluster = AksCluster { resource_group: resource_group.to_owned(), name: cluster.to_owned() };
-        let read = self.pools_of(&cluster).await;
-        if let Some(pools) = read.pools {
-            let pool = pools.iter().find(|pool| pool.name.eq_ignore_ascii_case(name)).cloned();
-            return KnownPool { pool, is_provisional: false };
+        let Read { pools, error, .. } = self.pools_of(&cluster, name).await;
+        if let Some(error) = error.as_ref().filter(|error| !error.may_pass()) {
+            self.warnings.log_new(group, vec![warning(name, &cluster, error)]);
         }
-        if let Some(error) = read.error.as_ref().filter(|error| !error.may_pass()) {
-            tracing::debug!(%group, pool = name, %error, "node pool of AKS cannot be read");
-            self.warnings.log_new(group, vec![format!(
-                "the node pool {name} of AKS cannot be read, so the node template lacks its labels, taints and pod limit: \
-                 grant Microsoft.ContainerService/managedClusters/agentPools/read for the resource group {resource_group}"
-            )]);
-            return KnownPool::default();
+        match (pools, error) {
+            (Some(pools), _) => Ok(pool_named(&pools, name).cloned()),
+            (None, Some(error)) if error.may_pass() => Err(error),
+            (None, _) => Ok(None),
         }
-        KnownPool { pool: None, is_provisional: true }
     }
 
-    async fn pools_of(&self, cluster: &AksCluster) -> Read {
+    async fn pools_of(&self, cluster: &AksCluster, wanted: &str) -> Read {
         let mut known = self.node_pools.0.lock().await;
         let before = known.get(cluster).cloned();
-        let is_fresh = |read: &Read| read.tried.elapsed() < if read.error.is_none() { POOLS_LIFE } else { RETRY_AFTER };
-        if let Some(read) = before.clone().filter(is_fresh) {
+        if let Some(read) = before.clone().filter(|read| read.tried.elapsed() < read.life(wanted)) {
             return read;
         }
         if known.len() >= CLUSTERS_MAX && before.is_none() {
             known.clear();
         }
-        let pools = before.and_then(|read| read.pools);
+        let (tried, pools) = (Instant::now(), before.and_then(|read| read.pools));
         // Recorded before the call, because the caller may be cancelled while it waits.
-        let late = CloudError::unreachable("agentPools", &cluster.name, "the last call took too long");
-        known.insert(cluster.clone(), Read { tried: Instant::now(), pools: pools.clone(), error: Some(late) });
-        let tried = Instant::now();
+        let late = CloudError::unreachable(LIST_AGENT_POOLS, &cluster.name, "the last call took too long");
+        known.insert(cluster.clone(), Read { tried, pools: pools.clone(), error: Some(late) });
         let read = match self.api.list_agent_pools(cluster).await {
             Ok(listed) => Read { tried, pools: Some(Arc::new(listed)), error: None },
             Err(error) => Read { tried, pools, error: Some(error) },
@@ -86,4 +76,37 @@ impl Azure {
         known.insert(cluster.clone(), read.clone());
         read
     }
+}
+
+impl Read {
+    /// How long it counts for those who want this pool.
+    fn life(&self, wanted: &str) -> Duration {
+        let is_listed = self.pools.as_ref().is_some_and(|pools| pool_named(pools, wanted).is_some());
+        match &self.error {
+            None if is_listed => POOLS_LIFE,
+            Some(error) if !error.may_pass() => RETRY_LATER,
+            _ => RETRY_SOON,
+        }
+    }
+}
+
+pub(super) fn pool_named<'a>(pools: &'a [AgentPool], name: &str) -> Option<&'a AgentPool> {
+    pools.iter().find(|pool| pool.name.eq_ignore_ascii_case(name))
+}
+
+fn warning(pool: &str, cluster: &AksCluster, error: &CloudError) -> String {
+    let AksCluster { resource_group, name } = cluster;
+    let why = match error {
+        CloudError::Denied(_) => format!(
+            "grant Microsoft.ContainerService/managedClusters/agentPools/read for the resource group {resource_group}"
+        ),
+        error => format!(
+            "the scale set's tags name the cluster {name} in the resource group {resource_group}, and reading it returned \
+             {}",
+            error.fault().code.as_deref().unwrap_or("an error without a code")
+        ),
+    };
+    format!(
+        "the node pool {pool} of AKS cannot be read; its labels, taints and pod limit do not reach the node template: {why}"
+    )
 }

@@ -31,7 +31,6 @@ pub(in crate::clouds::azure) fn items(
     pages: Vec<HttpResponse>,
 ) -> Result<Vec<Value>, CloudError> {
     #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
     struct Page {
         value: Vec<Value>,
         // A link that cannot be read is no end of the list.

@@ -20,9 +20,6 @@ use crate::clouds::page_walk::PageWalk;
 
 /// Far more pages than the autoscale settings of a resource group, or the node pools of a cluster, can fill.
 const OTHER_PAGES_MAX: usize = 20;
-/// Azure Monitor and AKS have budgets of their own. A command makes these calls once, and a server that of AKS every few
-/// minutes, so they share the bucket of another list that is rarely read.
-const OTHER: Bucket = Bucket::Sizes;
 /// An ID that no operation has.
 const NO_OPERATION: &str = "00000000-0000-0000-0000-000000000000";
 
@@ -57,7 +54,7 @@ impl ArmScaleSets {
 
     /// Lists the autoscale settings of the resource group.
     pub(super) async fn all_autoscale_settings(&self) -> Result<Vec<AutoscaleSetting>, CloudError> {
-        let call = ArmCall::new(operations::LIST_AUTOSCALE_SETTINGS, &self.resource_group, OTHER);
+        let call = ArmCall::new(operations::LIST_AUTOSCALE_SETTINGS, &self.resource_group, Bucket::Other);
         let Self { subscription, resource_group, .. } = self;
         let path = format!(
             "/subscriptions/{subscription}/resourceGroups/{resource_group}/providers/Microsoft.Insights/\
@@ -69,7 +66,7 @@ impl ArmScaleSets {
 
     /// Lists the node pools of an AKS cluster.
     pub(super) async fn all_agent_pools(&self, cluster: &AksCluster) -> Result<Vec<AgentPool>, CloudError> {
-        let call = ArmCall::new(operations::LIST_AGENT_POOLS, &cluster.name, OTHER);
+        let call = ArmCall::new(operations::LIST_AGENT_POOLS, &cluster.name, Bucket::Other);
         let (group, name) = (path_segment(&call, &cluster.resource_group)?, path_segment(&call, &cluster.name)?);
         let path = format!(
             "/subscriptions/{}/resourceGroups/{group}/providers/Microsoft.ContainerService/managedClusters/{name}/\

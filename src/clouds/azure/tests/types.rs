@@ -152,7 +152,7 @@ async fn all_scale_sets_of_a_cluster_share_one_read_of_its_pools() {
         let spec = spec(name).await;
         assert_eq!(spec.labels.get("team").map(String::as_str), team);
         let shown = spec.taints.first().map(|taint| format!("{}={}", taint.key, taint.value));
-        assert_eq!((shown.as_deref(), spec.max_pods, spec.is_provisional), (taint, pods, false), "{name}");
+        assert_eq!((shown.as_deref(), spec.max_pods), (taint, pods), "{name}");
     }
     assert_eq!(fake.calls("pools"), ["apps/prod"]);
     fake.state(|state| state.pools = vec![agent_pool("one", "new:NoSchedule")]);
@@ -162,6 +162,9 @@ async fn all_scale_sets_of_a_cluster_share_one_read_of_its_pools() {
     after(Duration::from_secs(61)).await;
     assert_eq!(spec("a").await.taints[0].key, "new");
     assert_eq!(fake.calls("pools").len(), 3);
+    fake.state(|state| state.pools.push(agent_pool("three", "late:NoSchedule")));
+    after(Duration::from_secs(6)).await;
+    assert_eq!(spec("c").await.taints[0].key, "late", "a pool that the list lacks is looked for");
 }
 
 #[tokio::test(start_paused = true)]
@@ -171,16 +174,18 @@ async fn without_the_permission_to_read_pools_a_template_lacks_them_and_a_warnin
     let azure = fake.azure(named(&["a"]));
     let reading = observed(&azure, "a").await;
     fake.fail("pools", CloudError::Unreachable(fault("", "reset")));
-    assert!(azure.launch_spec(&reading).await.expect("a spec").is_provisional, "it may be readable a little later");
-    for _ in 0..2 {
+    let unreadable = azure.launch_spec(&reading).await.expect_err("its taints are not known");
+    assert!(unreadable.may_pass(), "{unreadable}");
+    let without_pool = async |error| {
         after(Duration::from_secs(61)).await;
-        fake.fail("pools", CloudError::Denied(fault("AuthorizationFailed", "no")));
-        let spec = azure.launch_spec(&reading).await.expect("a spec");
-        assert!(spec.taints.is_empty() && !spec.is_provisional);
-    }
-    let warnings = azure.warnings();
-    assert!(
-        warnings.len() == 1 && warnings[0].1.contains("agentPools/read for the resource group apps"),
-        "{warnings:?}"
-    );
+        fake.fail("pools", error);
+        assert!(azure.launch_spec(&reading).await.expect("a spec").taints.is_empty());
+        azure.warnings().into_iter().map(|(_, warning)| warning).collect::<Vec<_>>()
+    };
+    let denied = || CloudError::Denied(fault("AuthorizationFailed", "no"));
+    without_pool(denied()).await;
+    let warnings = without_pool(denied()).await;
+    assert!(warnings.len() == 1 && warnings[0].contains("agentPools/read for the resource group apps"), "{warnings:?}");
+    let warnings = without_pool(CloudError::NotFound(fault("ResourceNotFound", "no cluster"))).await;
+    assert!(warnings.iter().any(|warning| warning.contains("cluster prod") && warning.contains("ResourceNotFound")));
 }

@@ -20,6 +20,8 @@ const RESERVE_CALLS_MIN: u64 = 2;
 pub(super) const REFILL: Duration = Duration::from_secs(60);
 /// Most budgets that are kept. Each scale set and each operation can have its own.
 const BUDGETS_MAX: usize = 1_000;
+/// The most policies that one kind of call can be charged to.
+const POLICIES_MAX: usize = 100;
 
 /// The calls that are suspended.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -153,7 +155,7 @@ impl CallBudgets {
             let key = key(&policy, target);
             events.extend(self.level(key.clone(), remaining, now));
             if self.budgets.contains_key(&key) {
-                self.charged.entry(bucket).or_default().insert(policy);
+                self.charge(bucket, &policy);
             }
         }
         let Some(pause) = info.pause else {
@@ -163,7 +165,7 @@ impl CallBudgets {
         let scopes = match pause.policy {
             Some(policy) if is_per_set(&policy) => vec![Scope::Set(bucket, target.to_owned())],
             Some(policy) => {
-                self.charged.entry(bucket).or_default().insert(policy.clone());
+                self.charge(bucket, &policy);
                 vec![Scope::Bucket(bucket), Scope::Policy(policy)]
             }
             None if pause.is_of_target => vec![Scope::Set(bucket, target.to_owned())],
@@ -186,6 +188,14 @@ impl CallBudgets {
             events.push(ThrottleEvent::Suspended { scopes: closed, wait, left });
         }
         events
+    }
+
+    /// Notes that such calls are charged to a policy. Azure has a few for each kind of call.
+    fn charge(&mut self, bucket: Bucket, policy: &str) {
+        let policies = self.charged.entry(bucket).or_default();
+        if policies.len() < POLICIES_MAX {
+            policies.insert(policy.to_owned());
+        }
     }
 
     /// Records what is left of a budget. Returns an event if the budget became low or recovered.

@@ -38,6 +38,8 @@ pub(in crate::clouds::azure) enum Bucket {
     FlexibleList,
     /// LIST of SKUs.
     Sizes,
+    /// What belongs to other services: autoscale settings, and node pools of AKS.
+    Other,
     /// GET of the state of an operation.
     Poll,
     /// PATCH of a scale set.
@@ -54,6 +56,7 @@ impl fmt::Display for Bucket {
             Self::MachineList => "VM lists",
             Self::FlexibleList => "flexible VM lists",
             Self::Sizes => "VM size lists",
+            Self::Other => "calls of other services",
             Self::Poll => "operation polls",
             Self::Update => "capacity updates",
             Self::Delete => "deletions",
@@ -69,7 +72,7 @@ impl Bucket {
     /// Whether a read can wait because no write needs it. The list of scale sets cannot wait: everything is served from
     /// it.
     pub(in crate::clouds::azure) fn can_wait(self) -> bool {
-        matches!(self, Self::MachineList | Self::FlexibleList | Self::Sizes)
+        matches!(self, Self::MachineList | Self::FlexibleList | Self::Sizes | Self::Other)
     }
 }
 

@@ -55,3 +55,15 @@ fn old_budgets_are_dropped_when_there_are_too_many() {
     budgets.record(Bucket::Poll, "last", of_one, now + REFILL);
     assert_eq!(budgets.remaining(now).len(), 1);
 }
+
+#[test]
+fn names_of_policies_do_not_pile_up() {
+    let (mut budgets, now) = (CallBudgets::default(), Instant::now());
+    for number in 0..2 * POLICIES_MAX {
+        let name = format!("made-up-{number}");
+        let pause = Pause { wait: None, policy: Some(name.clone()), whole_subscription: false, is_of_target: false };
+        let info = ThrottleInfo { remaining: vec![(name, 44)], pause: Some(pause) };
+        budgets.record(Bucket::Poll, "set", info, now);
+    }
+    assert_eq!(budgets.charged[&Bucket::Poll].len(), POLICIES_MAX);
+}
