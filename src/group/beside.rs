@@ -100,6 +100,7 @@ impl Group {
             || age > DETAIL_LIFE
             // A list that lags shows instances that are gone already.
             || (self.state.surplus().is_some() && age > SETTLE)
+            || (self.state.survivors() > 0 && self.state.may_lack_instances())
             || !self.state.in_flight().operations().iter().all(|one| one.is_listed(known.detailed))
             || self.state.is_settling_placeholders()
             || known.instances.iter().any(|instance| instance.state != InstanceState::Running)

@@ -210,7 +210,8 @@ impl Group {
             return Vec::new();
         }
         // What may live on is not deleted a second time before its outcome shows (law 7).
-        let is_running = |one: &Instance| in_flight.deletes(&one.id) && !in_flight.is_unsettled(&one.id);
+        let is_over = |id: &ProviderId| in_flight.is_unsettled(id) || in_flight.is_deleted(id);
+        let is_running = |one: &Instance| in_flight.deletes(&one.id) && !is_over(&one.id);
         let due = instances.iter().filter(|one| is_running(one) || is_left(one));
         due.map(|instance| instance.id.clone()).collect()
     }

@@ -377,21 +377,30 @@ pub(crate) fn counts_on_deletions(state: &GroupState, number: u32) -> bool {
     let (in_flight, listed) = (state.in_flight(), &state.observation().instances);
     let is_there = |one: &&Instance| one.counts != Counts::No && !in_flight.is_deleted(&one.id);
     // Where nothing runs, deletions have ended, and what no list shows is gone.
-    let unlisted = if is_idle(state) { 0 } else { unlisted_deletions(state) };
+    let going = if is_idle(state) { 0 } else { unlisted_deletions(state) };
+    let unlisted = going.max(unnamed_beyond_pending(state));
     let pending = state.pending();
-    let is_too_little = |to: u32| count(listed.iter().filter(is_there).count()) + pending + unlisted > to;
+    // Where the list may lack what was launched, all that the capacity says may live, and all that it gave up.
+    let given_up = state.survivors().saturating_add(in_flight.named());
+    let most = if state.may_lack_instances() { state.census().capacity.saturating_add(given_up) } else { 0 };
+    let there = count(listed.iter().filter(is_there).count()) + pending + unlisted;
+    let is_too_little = |to: u32| there.max(most) > to;
     let is_any_leaving = || unlisted > 0 || listed.iter().filter(is_there).any(|one| in_flight.is_leaving(one));
     let is_short = || raised_capacity(state, number).is_some_and(is_too_little) && (is_idle(state) || is_any_leaving());
     can_revive(state) && (may_lack_survivors(state, number) || is_short())
 }
 
-/// Whether a scale-up by `number` may leave no room for VMs whose deletion failed, because the list may lack some that
-/// our last scale-ups made. No more live than the capacity says, and those.
+/// Whether a scale-up by `number` may leave no room for VMs whose deletion failed, because the list lacks some of them,
+/// or may lack others that were launched. No more live than the capacity says, and those.
 fn may_lack_survivors(state: &GroupState, number: u32) -> bool {
-    let (census, survivors) = (state.census(), state.survivors());
-    let growing = state.in_flight().operations().iter().map(Operation::growth).sum();
-    let most = census.capacity.saturating_add(survivors).min(census.live.saturating_add(growing));
-    survivors > 0 && raised_capacity(state, number).is_some_and(|to| to < most)
+    let most = state.census().capacity.saturating_add(state.survivors());
+    let may_lack = state.may_lack_instances() || state.lacks_survivors();
+    state.survivors() > 0 && may_lack && raised_capacity(state, number).is_some_and(|to| to < most)
+}
+
+/// VMs that are listed without an ID and are none of those being launched: Azure lists some so while it deletes them.
+fn unnamed_beyond_pending(state: &GroupState) -> u32 {
+    state.observation().reading.without_id.saturating_sub(state.pending())
 }
 
 /// Whether polls of deletions of ours tell which of the listed VMs live: nothing else seems to delete any, and something
@@ -412,9 +421,11 @@ pub(crate) fn leaves_room(state: &GroupState, number: u32, polls: Polls) -> bool
     };
     let listed = state.observation().instances.iter();
     let mut live = listed.filter(|one| one.counts != Counts::No && !leaves(one));
-    let unlisted = if polls == Polls::Unanswered { unlisted_deletions(state) } else { 0 };
-    let number_of_live = count(live.clone().count()) + state.pending() + unlisted;
-    let may_have_failed = is_idle || unlisted > 0 || live.any(|one| in_flight.deletes(&one.id));
+    // Where polls tell nothing, those without an ID may be any.
+    let going = if polls == Polls::Unanswered { 0 } else { unlisted_deletions(state) };
+    let unnamed = unnamed_beyond_pending(state).saturating_sub(going);
+    let number_of_live = count(live.clone().count()) + state.pending() + unnamed;
+    let may_have_failed = is_idle || unnamed > 0 || live.any(|one| in_flight.deletes(&one.id));
     let is_enough = || raised_capacity(state, number).is_none_or(|to| number_of_live <= to);
     !may_lack_survivors(state, number) && (!may_have_failed || is_enough())
 }

@@ -26,7 +26,7 @@ use super::cluster_nodes::ClusterNodes;
 use super::in_flight::InFlight;
 use super::limits::{FAILED_DELETION_LIFE, SETTLE};
 use super::observation::{Observation, count};
-use super::operation::OperationId;
+use super::operation::{Operation, OperationId};
 use super::placeholder::Placeholder;
 use super::status::{GroupStatus, status, status_of_zone};
 use super::surplus::Surplus;
@@ -181,11 +181,12 @@ impl GroupState {
         // again.
         let is_whole = observation.detailed == observation.begun || self.is_steady;
         self.is_steady = reads == Reads::Together || (is_whole && *etag == self.observation.reading.etag);
-        if before.capacity < observation.reading.desired {
+        if before.capacity.saturating_add(self.may_count_again()) < observation.reading.desired {
             self.raised = Some(observation.begun);
         }
         let is_listed = |id: &ProviderId| observation.instances.iter().any(|instance| instance.id == *id);
-        let is_young = |until: Time| until.since(now) > FAILED_DELETION_LIFE.saturating_sub(SETTLE);
+        let read = observation.detailed;
+        let is_young = |until: Time| until.since(read) > FAILED_DELETION_LIFE.saturating_sub(SETTLE);
         self.survivors.retain(|id, until| now < *until && (is_listed(id) || is_young(*until)));
         self.observation = observation;
         self.surplus = match self.surplus {
@@ -193,7 +194,8 @@ impl GroupState {
             Some(Surplus::Lasting) => Some(Surplus::Lasting),
             _ if is_capacity_lost && self.is_protected() => Some(Surplus::Lasting),
             _ if is_capacity_lost => Some(Surplus::CapacityFell),
-            Some(Surplus::FoundAtStart) if self.is_to_stay() => Some(Surplus::Lasting),
+            Some(Surplus::CapacityFell | Surplus::FoundAtStart) if self.is_protected() => Some(Surplus::Lasting),
+            Some(_) if self.is_at_rest() => Some(Surplus::Lasting),
             None if self.has_revived(&left_before) || self.survivors() > 0 => Some(Surplus::Lasting),
             known => known.or(Some(Surplus::Launched)),
         };
@@ -247,10 +249,31 @@ impl GroupState {
         self.in_flight.settle_owed();
     }
 
-    /// How many instances live on although their deletion was accepted, on a cloud that reports how deletions end.
+    /// How many instances live on although their deletion was accepted, on a cloud that reports how deletions end. Some
+    /// of those that a failed operation named may have gone all the same.
     pub(crate) fn survivors(&self) -> u32 {
         let can_fail = self.observation.reading.consistency.deletions == Deletions::CanFail;
-        if can_fail { count(self.survivors.len()) } else { 0 }
+        let is_going = |id: &&ProviderId| self.listed(id).is_some_and(|one| one.state == InstanceState::Deleting);
+        if can_fail { count(self.survivors.keys().filter(|id| !is_going(id)).count()) } else { 0 }
+    }
+
+    /// How many instances the capacity gave up for deletions of ours, on a cloud where these can fail: it may count them
+    /// again, and no other client has raised it.
+    fn may_count_again(&self) -> u32 {
+        if self.observation.reading.consistency.deletions == Deletions::Final {
+            return 0;
+        }
+        let named = self.in_flight.operations().iter().filter_map(Operation::deletes).flatten();
+        count(named.filter(|id| self.in_flight.accounting(id).is_uncounted()).count())
+    }
+
+    /// Whether the list lacks any of them.
+    pub(crate) fn lacks_survivors(&self) -> bool {
+        self.survivors.keys().any(|id| self.listed(id).is_none())
+    }
+
+    fn listed(&self, id: &ProviderId) -> Option<&Instance> {
+        self.observation.instances.iter().find(|one| one.id == *id)
     }
 
     fn note_uncounted(&mut self) {

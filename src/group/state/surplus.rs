@@ -43,9 +43,14 @@ impl GroupState {
     /// or deletions can fail and it is changing nothing. Then an earlier process's deletion may have failed and left a
     /// capacity for which most instances live too many; a scale-up from that would delete them (#7432).
     pub(super) fn is_to_stay(&self) -> bool {
+        self.is_protected() || self.is_at_rest()
+    }
+
+    /// Whether deletions can fail, and the cloud is changing nothing: it deletes none of the live instances any more,
+    /// however they came to be beyond the capacity.
+    pub(super) fn is_at_rest(&self) -> bool {
         let reading = &self.observation.reading;
-        let can_have_failed = reading.consistency.deletions == Deletions::CanFail;
-        self.is_protected() || (can_have_failed && reading.provisioning != Provisioning::Running)
+        reading.consistency.deletions == Deletions::CanFail && reading.provisioning != Provisioning::Running
     }
 
     /// Whether any of these, which were being deleted, live again because their deletion failed. These are no surplus

@@ -154,10 +154,15 @@ impl GroupState {
             self.learn_no_kind_of_capacity();
         }
         let (now, since) = (observation.begun, observation.at);
-        let (raised, desired) = (self.raised, observation.reading.desired);
+        let (raised, desired, before) = (self.raised, observation.reading.desired, self.observation.reading.desired);
         let lost = self.observe(observation, name);
-        if matches!(operation.request, OperationRequest::Capacity { to, .. } if desired <= to) {
-            // This may be the first read of its capacity: no other client raised it.
+        // This may be the first read of its capacity, or of one that counts again what was not deleted: no other client
+        // raised it.
+        let own = match &operation.request {
+            OperationRequest::Capacity { to, .. } => *to,
+            OperationRequest::Deletion { ids, .. } => before.saturating_add(count(ids.len())),
+        };
+        if desired <= own {
             self.raised = raised;
         }
         let (from, to, expected) = match operation.request {

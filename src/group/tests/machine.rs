@@ -1,5 +1,7 @@
 //! The machine as a whole: what it does after a read that is old, or that shows less than it seems to.
 
+mod room;
+
 use super::super::event::{Effect, Event, ListingKey, PollEnd, ReadResult, Scope};
 use super::super::{Mutation, PlaceholderNames, Request, RequestKey};
 use super::*;
@@ -417,83 +419,4 @@ fn a_scale_up_does_not_wait_for_the_launch_activity_that_is_read_beside_it() {
     assert!(reads(&machine.request(Mutation::Increase(1)), Scope::Capacity));
     assert_eq!(written(&machine.step(Event::Read(machine.read(Ok(lacking))))), Some(5));
     assert!(machine.reads_activity_beside);
-}
-
-/// What a scale-up writes once its reads and polls show the same as before.
-fn grown(mut machine: Machine, number: u32, read: &GroupReading) -> Option<u32> {
-    let mut effects = machine.request(Mutation::Increase(number));
-    for _ in 0..4 {
-        let event = if polls(&effects) {
-            polled(Vec::new(), None)
-        } else if reads(&effects, Scope::Instances) {
-            Event::Read(machine.read(Ok(read.clone())))
-        } else if reads(&effects, Scope::Capacity) {
-            Event::Read(machine.read(Ok(GroupReading { instances: None, ..read.clone() })))
-        } else {
-            return written(&effects);
-        };
-        effects = machine.step(event);
-    }
-    None
-}
-
-/// Deletions of an earlier process have failed, and another one runs.
-#[test]
-fn a_running_scale_set_that_a_start_finds_below_its_vms_is_raised_to_no_less_than_live() {
-    let listed = super::all(&[running(0..9), deleting(9..10, Counts::UntilDeleted)]);
-    let found = of_scale_set("1", Provisioning::Running, reading(7, Some(listed)));
-    assert_eq!(grown(Machine::new(found.clone()), 1, &found), None, "9 live");
-    assert_eq!(grown(Machine::new(found.clone()), 2, &found), Some(9));
-    let mut machine = Machine::new(found);
-    machine.pass(5);
-    let quiet = of_scale_set("2", Provisioning::Succeeded, reading(7, Some(running(0..9))));
-    machine.step(Event::Listed(machine.read(Ok(quiet.clone())), ListingKey(1)));
-    assert_eq!(grown(machine, 1, &quiet), Some(10), "the 9 are there to stay");
-}
-
-/// Another client's deletions fail while ours run.
-#[test]
-fn a_capacity_that_fell_while_our_own_deletion_runs_is_raised_to_no_less_than_live() {
-    let listed = super::all(&[running(0..48), deleting(48..86, Counts::UntilDeleted)]);
-    let fallen = of_scale_set("3", Provisioning::Running, reading(46, Some(listed)));
-    for (number, capacity) in [(1, None), (2, Some(48))] {
-        let mut machine = with_deletions();
-        for key in 1..3 {
-            machine.pass(2);
-            machine.step(Event::Listed(machine.read(Ok(fallen.clone())), ListingKey(key)));
-        }
-        assert_eq!(grown(machine, number, &fallen), capacity, "48 live");
-    }
-}
-
-/// A scale-up is under way, and the list shows none of its VMs yet.
-#[test]
-fn a_deletion_that_fails_before_a_list_shows_what_was_launched_is_left_room_for() {
-    let handle = |name: &str| Some(OperationHandle(name.to_owned()));
-    let at_first = |etag, capacity| of_scale_set(etag, Provisioning::Running, reading(capacity, Some(running(0..6))));
-    let first = of_scale_set("1", Provisioning::Succeeded, reading(6, Some(running(0..6))));
-    let mut machine = Machine::new(first.clone());
-    machine.request(Mutation::Increase(3));
-    machine.step(Event::Read(machine.read(Ok(first))));
-    machine.step(Event::CapacityWritten(Ok(Acceptance { handle: handle("grow") })));
-    let nodes = ids(0..3).into_iter().map(|id| NamedNode { id, kind: NodeKind::Registered }).collect();
-    machine.request(Mutation::Delete(nodes));
-    machine.step(Event::Read(machine.read(Ok(at_first("2", 9)))));
-    let deletion = Deletion { accepted: ids(0..3), handle: handle("delete"), ..Deletion::default() };
-    machine.step(Event::Deleted(Ok(deletion)));
-    assert_eq!(machine.group.state().status().target, 6);
-
-    machine.request(Mutation::Increase(1));
-    let fallen = GroupReading { instances: None, ..at_first("3", 6) };
-    let effects = machine.step(Event::Read(machine.read(Ok(fallen))));
-    assert!(written(&effects).is_none() && polls(&effects), "there may be 9: {effects:?}");
-    let failed = PollEnd::Failed(shortage(wall(machine.seconds)));
-    let effects = machine.step(polled(vec![(OperationId(2), failed)], None));
-    assert!(written(&effects).is_none() && reads(&effects, Scope::Instances), "{effects:?}");
-    assert_eq!(written(&machine.step(Event::Read(machine.read(Ok(at_first("3", 6)))))), None, "there may be 9");
-    machine.pass(31);
-    let all = of_scale_set("3", Provisioning::Running, reading(6, Some(running(0..9))));
-    machine.step(Event::Woke);
-    machine.step(Event::Read(machine.read(Ok(all.clone()))));
-    assert_eq!(grown(machine, 1, &all), Some(10));
 }

@@ -254,13 +254,23 @@ fn no_scale_up_is_written_below_the_live_instances_after_the_capacity_fell() {
     assert_eq!(plan::raised_capacity(&group.state, 2), Some(2), "once there is room for what lives");
 }
 
+fn protected(numbers: std::ops::Range<u32>) -> Vec<Instance> {
+    let of = |number| Instance { is_protected: true, ..instance(number, InstanceState::Running, Counts::Yes) };
+    numbers.map(of).collect()
+}
+
+/// AWS terminates the others, and these are there to stay.
+#[test]
+fn protected_instances_beyond_a_capacity_that_fell_are_made_room_for() {
+    let mut group = Group::new(10, all(&[protected(0..5), counted(5..10)]));
+    group.see(3, all(&[protected(0..5), counted(5..10)]));
+    assert_eq!(plan::raised_capacity(&group.state, 1), None, "some are about to go");
+    group.see(3, protected(0..5));
+    assert_eq!((group.target(), plan::raised_capacity(&group.state, 1)), (5, Some(6)));
+}
+
 #[test]
 fn instances_that_the_capacity_no_longer_counted_explain_no_lower_one() {
-    let protected = |numbers: std::ops::Range<u32>| -> Vec<Instance> {
-        numbers
-            .map(|number| Instance { is_protected: true, ..instance(number, InstanceState::Running, Counts::Yes) })
-            .collect()
-    };
     let standby = (10..13).map(|number| instance(number, InstanceState::Running, Counts::No)).collect();
     for uncounted in [deleting(10..13, Counts::No), standby] {
         let mut group = Group::new(10, all(&[protected(0..10), uncounted]));
