@@ -149,14 +149,9 @@ impl Operation {
         self.is_growth() && matches!(self.phase, Phase::Succeeded(at) if at <= detailed)
     }
 
-    /// By how much it raises the capacity.
-    pub(crate) fn growth(&self) -> u32 {
-        if let OperationRequest::Capacity { from, to, .. } = self.request { to.saturating_sub(from) } else { 0 }
-    }
-
     /// Whether it raises the capacity.
     pub(crate) fn is_growth(&self) -> bool {
-        self.growth() > 0
+        matches!(self.request, OperationRequest::Capacity { from, to, .. } if to > from)
     }
 
     /// Whether it is a scale-up that cannot be polled.

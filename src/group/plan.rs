@@ -337,7 +337,7 @@ fn permits_growth_to(state: &GroupState, to: u32) -> bool {
     match state.surplus() {
         // Deletions of an earlier process may have failed beside those that run, and a scale set deletes at once what is
         // beyond a new capacity.
-        Some(Surplus::FoundAtStart) if can_revive(state) && is_any_deleted(state) => census.live <= to,
+        Some(Surplus::FoundAtStart) if can_revive(state) && is_any_being_deleted(state) => census.live <= to,
         surplus => surplus.is_none_or(|surplus| surplus.permits_growth(census.capacity, to, census.live)),
     }
 }
@@ -378,9 +378,9 @@ pub(crate) fn counts_on_deletions(state: &GroupState, number: u32) -> bool {
     let is_there = |one: &&Instance| one.counts != Counts::No && !in_flight.is_deleted(&one.id);
     // Where nothing runs, deletions have ended, and what no list shows is gone.
     let going = if is_idle(state) { 0 } else { unlisted_deletions(state) };
-    let unlisted = going.max(unnamed_beyond_pending(state));
+    let unlisted = going.max(without_id_beyond_pending(state));
     let pending = state.pending();
-    // Where the list may lack what was launched, all that the capacity says may live, and all that it gave up.
+    // Where the list may lack what was launched, as many may live as the capacity says, and as many as it gave up.
     let given_up = state.survivors().saturating_add(in_flight.named());
     let most = if state.may_lack_instances() { state.census().capacity.saturating_add(given_up) } else { 0 };
     let there = count(listed.iter().filter(is_there).count()) + pending + unlisted;
@@ -399,7 +399,7 @@ fn may_lack_survivors(state: &GroupState, number: u32) -> bool {
 }
 
 /// VMs that are listed without an ID and are none of those being launched: Azure lists some so while it deletes them.
-fn unnamed_beyond_pending(state: &GroupState) -> u32 {
+fn without_id_beyond_pending(state: &GroupState) -> u32 {
     state.observation().reading.without_id.saturating_sub(state.pending())
 }
 
@@ -423,9 +423,9 @@ pub(crate) fn leaves_room(state: &GroupState, number: u32, polls: Polls) -> bool
     let mut live = listed.filter(|one| one.counts != Counts::No && !leaves(one));
     // Where polls tell nothing, those without an ID may be any.
     let going = if polls == Polls::Unanswered { 0 } else { unlisted_deletions(state) };
-    let unnamed = unnamed_beyond_pending(state).saturating_sub(going);
-    let number_of_live = count(live.clone().count()) + state.pending() + unnamed;
-    let may_have_failed = is_idle || unnamed > 0 || live.any(|one| in_flight.deletes(&one.id));
+    let hidden = without_id_beyond_pending(state).saturating_sub(going);
+    let number_of_live = count(live.clone().count()) + state.pending() + hidden;
+    let may_have_failed = is_idle || hidden > 0 || live.any(|one| in_flight.deletes(&one.id));
     let is_enough = || raised_capacity(state, number).is_none_or(|to| number_of_live <= to);
     !may_lack_survivors(state, number) && (!may_have_failed || is_enough())
 }
@@ -447,7 +447,7 @@ fn can_revive(state: &GroupState) -> bool {
 }
 
 /// Whether the list shows any instance as being deleted.
-fn is_any_deleted(state: &GroupState) -> bool {
+fn is_any_being_deleted(state: &GroupState) -> bool {
     state.observation().instances.iter().any(|one| one.state == InstanceState::Deleting)
 }
 

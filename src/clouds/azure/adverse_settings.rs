@@ -5,14 +5,11 @@ mod by_itself;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::Azure;
 use super::arm::{AksCluster, AutoscaleSetting, ScaleSet};
-use super::node_pools::pool_named;
-use super::{Azure, tags};
+use super::node_pools::{CLUSTERS_MAX, named_by, pool_named};
 use crate::cloud::text::shell_word;
 use crate::cloud::{AdverseKind, AdverseSetting, AdverseSettings, GroupName};
-
-/// More clusters than have their nodes in one resource group: one.
-const CLUSTERS_MAX: usize = 10;
 
 impl Azure {
     /// Reads the scale sets, the autoscale settings of the resource group and the node pools of AKS. Autoscale settings
@@ -61,11 +58,7 @@ impl Azure {
     async fn scaled_by_aks(&self, served: &BTreeMap<GroupName, ScaleSet>, settings: &mut AdverseSettings) {
         let pools: Vec<(&GroupName, AksCluster, &str)> = served
             .iter()
-            .filter_map(|(group, set)| {
-                let (resource_group, name) = tags::aks_cluster(&set.tags)?;
-                let cluster = AksCluster { resource_group: resource_group.to_owned(), name: name.to_owned() };
-                Some((group, cluster, tags::aks_pool(&set.tags)?))
-            })
+            .filter_map(|(group, set)| named_by(set).map(|(cluster, pool)| (group, cluster, pool)))
             .collect();
         let clusters: BTreeSet<&AksCluster> = pools.iter().map(|(_, cluster, _)| cluster).collect();
         for cluster in clusters.into_iter().take(CLUSTERS_MAX) {

@@ -20,7 +20,7 @@ const RETRY_SOON: Duration = Duration::from_secs(5);
 /// After any other failure, they are read again after this long.
 const RETRY_LATER: Duration = Duration::from_secs(60);
 /// More clusters than have their nodes in one resource group: one.
-const CLUSTERS_MAX: usize = 10;
+pub(super) const CLUSTERS_MAX: usize = 10;
 
 /// The node pools of AKS clusters, as last read.
 #[derive(Debug, Default)]
@@ -40,11 +40,7 @@ impl Azure {
     /// last list counts. `None` if it may not be read, or does not exist. An error that may pass stays one: without the
     /// pool's taints, the group would be scaled up for pods that its nodes reject.
     pub(super) async fn node_pool(&self, group: &GroupName, set: &ScaleSet) -> Result<Option<AgentPool>, CloudError> {
-        let (Some((resource_group, cluster)), Some(name)) = (tags::aks_cluster(&set.tags), tags::aks_pool(&set.tags))
-        else {
-            return Ok(None);
-        };
-        let cluster = AksCluster { resource_group: resource_group.to_owned(), name: cluster.to_owned() };
+        let Some((cluster, name)) = named_by(set) else { return Ok(None) };
         let Read { pools, error, .. } = self.pools_of(&cluster, name).await;
         if let Some(error) = error.as_ref().filter(|error| !error.may_pass()) {
             self.warnings.log_new(group, vec![warning(name, &cluster, error)]);
@@ -88,6 +84,13 @@ impl Read {
             _ => RETRY_SOON,
         }
     }
+}
+
+/// The cluster and the node pool that the tags of a scale set name.
+pub(super) fn named_by(set: &ScaleSet) -> Option<(AksCluster, &str)> {
+    let (resource_group, name) = tags::aks_cluster(&set.tags)?;
+    let cluster = AksCluster { resource_group: resource_group.to_owned(), name: name.to_owned() };
+    Some((cluster, tags::aks_pool(&set.tags)?))
 }
 
 pub(super) fn pool_named<'a>(pools: &'a [AgentPool], name: &str) -> Option<&'a AgentPool> {

@@ -39,9 +39,9 @@ impl GroupState {
         self.in_flight.is_protected(&self.observation)
     }
 
-    /// Whether live instances beyond the capacity that a start finds are there to stay: the cloud deletes none by itself,
-    /// or deletions can fail and it is changing nothing. Then an earlier process's deletion may have failed and left a
-    /// capacity for which most instances live too many; a scale-up from that would delete them (#7432).
+    /// Whether live instances beyond the capacity that a start finds are there to stay: they are protected, or the scale
+    /// set is at rest. Then an earlier process's deletion may have failed and left a capacity for which most instances
+    /// live too many; a scale-up from that would delete them (#7432).
     pub(super) fn is_to_stay(&self) -> bool {
         self.is_protected() || self.is_at_rest()
     }

@@ -223,7 +223,7 @@ fn the_partitions_of_flatcar_are_not_promised_as_storage() {
 #[test]
 fn the_file_system_of_amazon_linux_keeps_little_of_its_disk() {
     let mut group = mk_group(Family::Aws, &["m5.large"]);
-    // Known nodes with the most and the least loss, and nodes with Ubuntu.
+    // Known nodes with Amazon Linux; the first one lacks the most of its disk.
     for (gib, reported) in [(20, "20893676Ki"), (50, "52350956Ki"), (80, "83873772Ki")] {
         group.launch.ephemeral_storage_bytes = Some(gib << 30);
         let storage = |evidence| {

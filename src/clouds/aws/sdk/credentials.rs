@@ -150,9 +150,7 @@ impl ReloadedCredentials {
             }
         }
     }
-}
 
-impl ReloadedCredentials {
     /// Builds the chain again and asks it for credentials. Building it reads the shared files.
     async fn load(&self) -> Result<(Option<SharedCredentialsProvider>, Credentials), CredentialsError> {
         shared_files::check().await.map_err(CredentialsError::invalid_configuration)?;

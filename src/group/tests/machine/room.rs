@@ -103,13 +103,13 @@ fn failed(machine: &mut Machine, after: &GroupReading) {
 #[test]
 fn vms_whose_deletion_failed_are_made_room_for_while_they_are_listed_without_an_id() {
     let ten = of_scale_set("1", Provisioning::Succeeded, reading(10, Some(running(0..10))));
-    let unnamed = |etag, provisioning| GroupReading {
+    let lacking = |etag, provisioning| GroupReading {
         without_id: 3,
         ..of_scale_set(etag, provisioning, reading(7, Some(running(0..7))))
     };
     let mut machine = Machine::new(ten.clone());
-    deleted(&mut machine, 7..10, &ten, &unnamed("2", Provisioning::Running));
-    let after = unnamed("3", Provisioning::Running);
+    deleted(&mut machine, 7..10, &ten, &lacking("2", Provisioning::Running));
+    let after = lacking("3", Provisioning::Running);
     failed(&mut machine, &after);
     assert_eq!(grown(machine, 1, &after), None, "10 live");
 }
