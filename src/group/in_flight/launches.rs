@@ -38,6 +38,9 @@ pub(super) struct Launch {
     unshown: u32,
     /// How many of its instances the last list does not show.
     unlisted: u32,
+    /// Whether a capacity was written that does not include it. If it had raised the capacity just before, that write
+    /// undid it.
+    may_be_undone: bool,
 }
 
 /// What a launch is known to have launched.
@@ -45,10 +48,8 @@ pub(super) struct Launch {
 struct Known {
     /// When it became known what was launched.
     at: Time,
-    /// The instances of the launch that no list has shown yet.
-    unlisted: BTreeSet<String>,
-    /// All that it launched.
-    all: BTreeSet<String>,
+    /// All that it launched, each with whether a list has shown it.
+    instances: BTreeMap<String, bool>,
     /// Whether the capacity has been seen to include these instances.
     is_shown: bool,
 }
@@ -77,16 +78,10 @@ impl Launch {
         expected.saturating_sub(capacity).min(self.number)
     }
 
-    /// What an observation with this capacity shows of it. `new` are listed instances that launches may have made whose
-    /// outcome is not known.
-    fn shown(
-        &self,
-        observation: &Observation,
-        capacity: u32,
-        unread: &BTreeSet<ProviderId>,
-        new: &mut Vec<&ProviderId>,
-    ) -> Shown {
-        let (mut launch, gap) = (self.clone(), self.gap(observation, capacity, unread));
+    /// What an observation lists of it. `new` are listed instances that launches may have made whose outcome is not
+    /// known.
+    fn listed(&self, observation: &Observation, new: &mut Vec<&ProviderId>) -> Shown {
+        let mut launch = self.clone();
         let Some(known) = &mut launch.launched else {
             let mut unlisted = self.number;
             new.retain(|id| {
@@ -96,26 +91,36 @@ impl Launch {
                 !is_its_own
             });
             launch.unlisted = unlisted;
-            return Shown { launch, gap, listed: self.number - unlisted };
+            return Shown { launch, gap: 0, listed: self.number - unlisted };
         };
         let names = observation.instances.iter().map(|one| one.id.instance());
-        let listed: BTreeSet<&str> = names.filter(|name| known.all.contains(*name)).collect();
-        known.unlisted.retain(|name| !listed.contains(name.as_str()));
-        launch.unlisted = count(known.unlisted.len());
-        Shown { launch, gap, listed: count(listed.len()).min(self.number) }
+        let listed: BTreeSet<&str> = names.filter(|name| known.instances.contains_key(*name)).collect();
+        for (name, is_listed) in &mut known.instances {
+            *is_listed |= listed.contains(name.as_str());
+        }
+        launch.unlisted = count(known.instances.values().filter(|is_listed| !**is_listed).count());
+        Shown { launch, gap: 0, listed: count(listed.len()).min(self.number) }
+    }
+
+    /// Whether the capacity should have risen by it, as far as an observation tells that lists so many of it.
+    fn is_due(&self, listed: u32, read: Time) -> bool {
+        let is_due = |known: &Known| {
+            // A list without any of them is older than the launch, whatever its capacity is.
+            let is_younger = listed > 0 || known.instances.is_empty();
+            is_younger && read.since(known.at) > LAUNCH_RAISES
+        };
+        self.launched.as_ref().is_some_and(is_due)
     }
 
     /// This launch, where the capacity that was read at this moment has no room yet for so much of it.
     fn after(mut self, unshown: u32, listed: u32, read: Time) -> Self {
-        self.unshown = unshown;
+        // A capacity that has shown it is not enough: this read may lag behind that one.
+        self.unshown = if self.is_due(listed, read) { 0 } else { unshown };
         if let Some(known) = &mut self.launched {
-            // A list without any of them is older than the launch, whatever its capacity is.
-            let is_younger = listed > 0 || known.all.is_empty();
-            known.is_shown |= is_younger && unshown == 0;
-            // A capacity that has shown it is not enough: this read may lag behind that one.
-            let is_raised = read.since(known.at) > LAUNCH_RAISES;
-            self.unshown = if is_younger && is_raised { 0 } else { unshown };
+            known.is_shown |= unshown == 0 && (listed > 0 || known.instances.is_empty());
         }
+        // One that is no longer waited for is not shown by that.
+        self.may_be_undone &= unshown > 0;
         self
     }
 
@@ -133,17 +138,36 @@ impl Launch {
 }
 
 /// For each launch, when the capacity was read that an observation shows: no later than the next launch was sent of which
-/// nothing is listed.
+/// nothing is listed. One that may be undone does not wait for that: the group is about to terminate its instances.
 fn times_of_reading(shown: &[Shown], begun: Time) -> Vec<Time> {
-    let mut read = begun;
-    let times = shown.iter().rev().map(|one| {
-        let before = read;
-        read = if one.listed == 0 { read.min(one.launch.sent) } else { read };
-        before
-    });
-    let mut times: Vec<Time> = times.collect();
-    times.reverse();
-    times
+    let is_unlisted = |other: &&Shown| other.listed == 0;
+    let time = |one: &Shown| {
+        if one.launch.may_be_undone {
+            return begun;
+        }
+        let later = shown.iter().filter(is_unlisted).filter(|other| other.launch.id > one.launch.id);
+        later.map(|other| other.launch.sent).min().map_or(begun, |sent| sent.min(begun))
+    };
+    shown.iter().map(time).collect()
+}
+
+/// Moves launches that are listed before those that may be undone: what the capacity has is taken for them first. One of
+/// which nothing is listed has not raised the capacity yet.
+fn put_listed_first(shown: &mut [Shown]) {
+    for index in 0..shown.len() {
+        let one = &shown[index];
+        let first = shown[..index].iter().position(|other| other.launch.may_be_undone);
+        let Some(first) = first.filter(|_| one.listed > 0 && !one.launch.may_be_undone) else { continue };
+        let number = one.launch.number;
+        let mut unshown = 0;
+        for Shown { launch, .. } in &mut shown[first..index] {
+            launch.from = launch.from.saturating_add(number);
+            unshown += launch.unshown;
+        }
+        let launch = &mut shown[index].launch;
+        launch.from = launch.from.saturating_sub(unshown);
+        shown[first..=index].rotate_right(1);
+    }
 }
 
 impl InFlight {
@@ -171,7 +195,7 @@ impl InFlight {
     /// Whether one of these launches is known to have made this instance.
     pub(crate) fn has_launched(&self, id: &ProviderId) -> bool {
         let mut known = self.launches.iter().filter_map(|launch| launch.launched.as_ref());
-        known.any(|known| known.all.contains(id.instance()))
+        known.any(|known| known.instances.contains_key(id.instance()))
     }
 
     /// The zone of a launch, where each is served.
@@ -204,6 +228,7 @@ impl InFlight {
             deleted: self.unread.clone(),
             unshown: number,
             unlisted: number,
+            may_be_undone: false,
         };
         // What is read from now on no longer shows how the last deletion is counted.
         self.baseline = None;
@@ -215,11 +240,11 @@ impl InFlight {
     pub(crate) fn end_launch(&mut self, id: OperationId, instances: &[String], now: Time, shown: &Observation) -> u32 {
         let Some(position) = self.launches.iter().position(|launch| launch.id == id) else { return 0 };
         let launch = &mut self.launches[position];
-        let all: BTreeSet<String> = instances.iter().cloned().collect();
-        let launched = count(all.len()).min(launch.number);
+        let instances: BTreeMap<String, bool> = instances.iter().map(|name| (name.clone(), false)).collect();
+        let launched = count(instances.len()).min(launch.number);
         let short = launch.number - launched;
         launch.number = launched;
-        launch.launched = Some(Known { at: now, unlisted: all.clone(), all, is_shown: launched == 0 });
+        launch.launched = Some(Known { at: now, instances, is_shown: launched == 0 });
         for later in &mut self.launches[position + 1..] {
             later.from = later.from.saturating_sub(short);
         }
@@ -230,10 +255,13 @@ impl InFlight {
         short
     }
 
-    /// A capacity was written. It includes what the last observation showed of the launches; they add the rest to it.
+    /// A capacity was written. It includes what the last observation showed of the launches; they add the rest to it,
+    /// unless they had just done so.
     pub(super) fn rebase_launches(&mut self, to: u32) {
         let mut from = to;
+        self.launches.sort_by_key(|launch| launch.unshown > 0);
         for launch in &mut self.launches {
+            launch.may_be_undone = launch.unshown > 0;
             launch.from = from.saturating_sub(launch.number.saturating_sub(launch.unshown));
             launch.deleted = self.unread.clone();
             from = from.saturating_add(launch.unshown);
@@ -260,8 +288,17 @@ impl InFlight {
         // Live instances beyond the capacity, without the cloud's own. It has no room yet for as many of those that
         // launches made, whoever else changed it: for those that it does not show first.
         let beyond = live.saturating_sub(capacity).saturating_sub(self.surplus);
-        let shown = self.launches.iter().map(|launch| launch.shown(observation, capacity, &self.unread, &mut new));
-        let shown: Vec<Shown> = shown.collect();
+        let shown = self.launches.iter().map(|launch| launch.listed(observation, &mut new));
+        let mut shown: Vec<Shown> = shown.collect();
+        put_listed_first(&mut shown);
+        let mut undone = 0;
+        for Shown { launch, gap, listed } in &mut shown {
+            launch.from = launch.from.saturating_sub(undone);
+            *gap = launch.gap(observation, capacity, &self.unread);
+            // Those after it were to add to what it added.
+            let is_undone = launch.may_be_undone && *gap > 0 && launch.is_due(*listed, observation.begun);
+            undone += if is_undone { launch.unshown } else { 0 };
+        }
         let unraised: u32 = shown.iter().map(|one| one.gap.min(one.listed)).sum();
         let mut others = beyond.saturating_sub(unraised);
         let read = times_of_reading(&shown, observation.begun);

@@ -40,7 +40,8 @@ pub(crate) struct InFlight {
     shown_until: Option<SystemTime>,
     /// The etags of the last observations, oldest first.
     etags: VecDeque<String>,
-    /// Launches whose outcome is not known, or that observations need not show yet, oldest first.
+    /// Launches whose outcome is not known, or that observations need not show yet, in the order in which the capacity
+    /// comes to have them: oldest first, and at the end those that may be undone.
     launches: Vec<Launch>,
 }
 

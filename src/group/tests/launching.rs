@@ -137,6 +137,68 @@ fn a_capacity_that_is_raised_back_leaves_out_launches_in_flight() {
     assert_eq!(plan::undone_capacity(&group.state, Some(&own)), Some(6));
 }
 
+/// The capacity lacks two launches that came after that as much as the one that it undid.
+#[test]
+fn a_launch_that_a_capacity_write_undid_is_missed_in_time_whatever_is_launched_after_it() {
+    let mut group = Group::new(5, counted(0..5));
+    let launch = group.launch(2);
+    group.delete_with(0..1, None);
+    group.see(3, all(&[deleting(0..1, Counts::No), counted(1..5)]));
+    group.write_undo(3, 4);
+    group.end(launch, 5..7);
+    group.see(4, counted(1..7));
+    let (second, third) = (group.launch(2), group.launch(1));
+    group.end(second, 7..9);
+    group.end(third, 9..10);
+    for capacity in [4, 5, 6, 7] {
+        group.see(capacity, counted(1..10));
+        assert_eq!(group.target(), 9, "capacity {capacity}: each may follow");
+    }
+    group.launch(1);
+    group.pass(6);
+    group.see(7, counted(1..10));
+    let own = OwnLaunches::default();
+    for _ in 0..2 {
+        assert_eq!(plan::undone_capacity(&group.state, Some(&own)), Some(9), "the last launch adds one by itself");
+        group.see(7, counted(1..10));
+    }
+}
+
+#[test]
+fn a_launch_that_adds_to_one_that_was_undone_is_not_waited_for() {
+    let mut group = Group::new(5, counted(0..5));
+    let launch = group.launch(2);
+    group.delete_with(0..1, None);
+    group.see(3, all(&[deleting(0..1, Counts::No), counted(1..5)]));
+    group.write_undo(3, 4);
+    group.end(launch, 5..7);
+    group.see(4, counted(1..7));
+    let second = group.launch(2);
+    group.pass(11);
+    group.see(4, counted(1..7));
+    assert_eq!(group.target(), 6, "the second one is still to add two");
+    group.end(second, 7..9);
+    group.see(6, counted(1..9));
+    assert_eq!(plan::undone_capacity(&group.state, Some(&OwnLaunches::default())), Some(8));
+}
+
+#[test]
+fn a_launch_that_nothing_shows_has_not_raised_the_capacity_before_one_that_may_be_undone() {
+    let mut group = Group::new(5, counted(0..5));
+    let launch = group.launch(2);
+    group.delete_with(0..1, None);
+    group.see(3, all(&[deleting(0..1, Counts::No), counted(1..5)]));
+    group.write_undo(3, 4);
+    group.end(launch, 5..7);
+    group.see(4, counted(1..7));
+    group.launch(3);
+    group.see(6, counted(1..7));
+    group.pass(11);
+    group.see(6, counted(1..7));
+    let undone = plan::undone_capacity(&group.state, Some(&OwnLaunches::default()));
+    assert_eq!((group.target(), undone), (9, None), "the write came before the launch raised the capacity");
+}
+
 #[test]
 fn what_a_launch_made_is_to_stay_whatever_else_the_cloud_launches() {
     let mut group = Group::new(5, counted(0..5));
