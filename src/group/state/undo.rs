@@ -153,6 +153,13 @@ impl GroupState {
         self.lost_write.is_some_and(|lost| !lost.is_shown)
     }
 
+    /// Whether the capacity may be raised back to this number. A write without a response may still take effect, so only
+    /// the same one is sent once more: the instances that it is for are deleted before it cannot any more.
+    pub(crate) fn may_raise_back_to(&self, to: u32) -> bool {
+        let awaited = self.lost_write.filter(|lost| !lost.is_shown);
+        awaited.is_none_or(|lost| lost.then.set.saturating_sub(lost.then.unshown) == to)
+    }
+
     /// Notes that a deletion is being sent. It lowers the capacity even if no response comes, except for those that are
     /// `kept`: for these the capacity had no room. After it, it has room for all that live and that nobody named, but
     /// for a surplus of the cloud's own.
@@ -297,9 +304,6 @@ impl GroupState {
     /// still shows may stay live; the capacity falls only when they begin to go.
     pub(crate) fn room_owed(&self, own: Option<&OwnLaunches>) -> Option<RoomOwed> {
         let observation = &self.observation;
-        if self.awaits_lost_write() {
-            return None;
-        }
         let desired = observation.reading.desired.saturating_add(self.in_flight.unshown());
         let deleted = self.in_flight.named();
         let explains = |writes: &RecentWrites| writes.at <= observation.detailed && writes.explain(desired, deleted);

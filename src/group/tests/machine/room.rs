@@ -163,3 +163,35 @@ fn a_preempted_deletion_is_sent_again_without_what_is_deleted_and_still_listed()
         effects.into_iter().find_map(|effect| if let Effect::Delete { ids, .. } = effect { Some(ids) } else { None });
     assert_eq!(sent, Some(ids(3..4)));
 }
+
+/// What is written once reads and activities show the same as this read. The first one may be in doubt.
+fn raised_back(machine: &mut Machine, read: &GroupReading) -> Option<u32> {
+    let asks = |machine: &mut Machine| asks_for_activity(&machine.read_beside(read));
+    if !asks(machine) && !asks(machine) {
+        return None;
+    }
+    machine.step(Event::Activity(Ok(LaunchActivity::default())));
+    written(&machine.step(Event::Read(machine.read(Ok(read.clone())))))
+}
+
+#[test]
+fn a_capacity_is_raised_back_again_if_that_got_no_response_and_to_no_other_number() {
+    let mut machine = Machine::new(reading(4, Some(counted(0..4))));
+    let nodes = ids(0..1).into_iter().map(|id| NamedNode { id, kind: NodeKind::Registered }).collect();
+    machine.request(Mutation::Delete(nodes));
+    machine.step(Event::Read(machine.read(Ok(reading(4, Some(counted(0..4)))))));
+    machine.step(Event::Deleted(Ok(Deletion { accepted: ids(0..1), ..Deletion::default() })));
+    machine.pass(1);
+    // It was going already, and another client's call lowers the capacity as well.
+    let below_live = |capacity, live| reading(capacity, Some(all(&[deleting(0..1, Counts::No), live])));
+    assert_eq!(raised_back(&mut machine, &below_live(2, counted(1..4))), Some(3));
+    let lost = CloudError::unreachable("set_capacity", "g", "no response");
+    machine.step(Event::CapacityWritten(Err(lost.clone())));
+    machine.step(Event::Read(machine.read(Ok(below_live(2, counted(1..4))))));
+    machine.pass(3);
+    assert_eq!(raised_back(&mut machine, &below_live(2, counted(1..4))), Some(3), "AWS deletes one after 20 s");
+    machine.step(Event::CapacityWritten(Err(lost)));
+    machine.step(Event::Read(machine.read(Ok(below_live(2, counted(1..4))))));
+    machine.pass(3);
+    assert_eq!(raised_back(&mut machine, &below_live(2, counted(1..5))), None, "3 may still land");
+}
