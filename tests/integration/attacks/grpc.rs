@@ -142,6 +142,36 @@ async fn unfinished_requests_hold_little_memory() {
     takes_little("unfinished requests", &server, rest);
 }
 
+#[tokio::test]
+async fn long_heads_of_unfinished_requests_hold_little_memory() {
+    let server = Server::start(&["--demo"]);
+    let well_behaved = server.client().await;
+    let groups = well_behaved.clone().node_groups().await.len();
+    let with_head = |bytes: usize| {
+        let mut request = call("NodeGroups");
+        request.headers_mut().insert("x-long", "a".repeat(bytes).parse().expect("a value"));
+        request
+    };
+    let mut stranger = http2(server.grpc()).await.ready().await.expect("connected");
+    let (response, _body) = stranger.send_request(with_head(9 * 1024), false).expect("sent");
+    assert_eq!(response.await.expect("a response").status(), 431, "a head has 8 KiB at most");
+    let (mut unfinished, mut responses) = (Vec::new(), Vec::new());
+    for mut attacker in join_all((0..80).map(|_| http2(server.grpc()))).await {
+        for _ in 0..99 {
+            let Ok(ready) = attacker.ready().await else { break };
+            attacker = ready;
+            let Ok((response, body)) = attacker.send_request(with_head(7 * 1024), false) else { break };
+            responses.push(response);
+            unfinished.push(body);
+        }
+    }
+    assert_eq!(well_behaved.clone().node_groups().await.len(), groups);
+    let codes = join_all(responses).await.into_iter().map(|response| response.ok().and_then(|one| code(one.headers())));
+    let refused = codes.filter(|code| *code == Some(Code::ResourceExhausted)).count();
+    assert!(refused > 1000, "{refused} of 7920 with 7 KiB each are refused");
+    is_small(&server);
+}
+
 /// Sends a whole request on a connection of its own, and returns the response's HTTP status and its code.
 async fn send(address: SocketAddr, method: &str, message: &Bytes) -> (u16, Option<Code>) {
     let length = u32::try_from(message.len()).expect("short").to_be_bytes();
