@@ -2,7 +2,11 @@
 //!
 //! A launch raises the capacity before its response or after it, and an observation may lag behind both. What it does
 //! not show is added to it: never what it shows already, be it by the capacity or by the instances.
+//!
+//! What the capacity lacks of what all launches lead to is certain; which of them has not raised it is not. It is taken
+//! to be one of which nothing is listed; else one that a capacity write of ours may have undone; else the youngest.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
@@ -24,22 +28,18 @@ pub(super) struct Launch {
     zone: Option<ZoneName>,
     /// When it was sent.
     sent: Time,
-    /// The capacity that it adds to, with the launches before it.
-    from: u32,
     /// How many instances it launches: what was requested, and later what was launched.
     number: u32,
     /// The instances that were listed before.
     before: BTreeSet<ProviderId>,
     /// What it launched, by [`ProviderId::instance`], once that is known.
     launched: Option<Known>,
-    /// Instances whose deletions lower the capacity, unless `from` shows them.
-    deleted: BTreeSet<ProviderId>,
     /// How much of it the capacity that was read last does not show.
     unshown: u32,
     /// How many of its instances the last list does not show.
     unlisted: u32,
-    /// Whether a capacity was written that does not include it. If it had raised the capacity just before, that write
-    /// undid it.
+    /// Whether a capacity was sent that does not include it, and no read has shown it since. If it had raised the capacity
+    /// just before, that write undid it.
     may_be_undone: bool,
 }
 
@@ -58,26 +58,24 @@ struct Known {
 struct Shown {
     /// The launch, with what its list shows of it.
     launch: Launch,
-    /// How much of it the capacity does not show.
-    gap: u32,
     /// How many of its instances are listed.
     listed: u32,
+    /// How much of it the capacity is taken to lack.
+    lacking: u32,
+}
+
+impl Shown {
+    /// The one that the capacity is taken to lack before others comes first. Of those that a write may have undone, that
+    /// is the one whose time is up first: one of them may have raised the capacity after the write.
+    fn order(&self) -> impl Ord + use<> {
+        let Launch { launched, may_be_undone, id, .. } = &self.launch;
+        let known_at = launched.as_ref().map(|known| known.at);
+        let undone = may_be_undone.then_some((known_at.is_none(), known_at));
+        (self.listed > 0, undone.is_none(), undone, Reverse(*id))
+    }
 }
 
 impl Launch {
-    /// How much of this launch is not shown by an observation that has this capacity, and that is too old to show the
-    /// deletions of `unread`.
-    fn gap(&self, observation: &Observation, capacity: u32, unread: &BTreeSet<ProviderId>) -> u32 {
-        let lives = |id: &ProviderId| {
-            observation.instances.iter().any(|one| one.id == *id && one.state != InstanceState::Deleting)
-        };
-        let lowered = count(self.deleted.iter().filter(|id| !lives(id)).count());
-        let expected = self.from.saturating_add(self.number).saturating_sub(lowered);
-        // `from` shows those that were accepted before, and this capacity still counts them.
-        let capacity = capacity.saturating_sub(count(unread.difference(&self.deleted).count()));
-        expected.saturating_sub(capacity).min(self.number)
-    }
-
     /// What an observation lists of it. `new` are listed instances that launches may have made whose outcome is not
     /// known.
     fn listed(&self, observation: &Observation, new: &mut Vec<&ProviderId>) -> Shown {
@@ -91,7 +89,7 @@ impl Launch {
                 !is_its_own
             });
             launch.unlisted = unlisted;
-            return Shown { launch, gap: 0, listed: self.number - unlisted };
+            return Shown { launch, listed: self.number - unlisted, lacking: 0 };
         };
         let names = observation.instances.iter().map(|one| one.id.instance());
         let listed: BTreeSet<&str> = names.filter(|name| known.instances.contains_key(*name)).collect();
@@ -99,7 +97,7 @@ impl Launch {
             *is_listed |= listed.contains(name.as_str());
         }
         launch.unlisted = count(known.instances.values().filter(|is_listed| !**is_listed).count());
-        Shown { launch, gap: 0, listed: count(listed.len()).min(self.number) }
+        Shown { launch, listed: count(listed.len()).min(self.number), lacking: 0 }
     }
 
     /// Whether the capacity should have risen by it, as far as an observation tells that lists so many of it.
@@ -151,22 +149,13 @@ fn times_of_reading(shown: &[Shown], begun: Time) -> Vec<Time> {
     shown.iter().map(time).collect()
 }
 
-/// Moves launches that are listed before those that may be undone: what the capacity has is taken for them first. One of
-/// which nothing is listed has not raised the capacity yet.
-fn put_listed_first(shown: &mut [Shown]) {
-    for index in 0..shown.len() {
-        let one = &shown[index];
-        let first = shown[..index].iter().position(|other| other.launch.may_be_undone);
-        let Some(first) = first.filter(|_| one.listed > 0 && !one.launch.may_be_undone) else { continue };
-        let number = one.launch.number;
-        let mut unshown = 0;
-        for Shown { launch, .. } in &mut shown[first..index] {
-            launch.from = launch.from.saturating_add(number);
-            unshown += launch.unshown;
-        }
-        let launch = &mut shown[index].launch;
-        launch.from = launch.from.saturating_sub(unshown);
-        shown[first..=index].rotate_right(1);
+/// Divides what the capacity lacks among the launches.
+fn divide(mut lacking: u32, shown: &mut [Shown]) {
+    let mut by_order: Vec<&mut Shown> = shown.iter_mut().collect();
+    by_order.sort_by_key(|one| one.order());
+    for one in by_order {
+        one.lacking = lacking.min(one.launch.number);
+        lacking -= one.lacking;
     }
 }
 
@@ -203,6 +192,11 @@ impl InFlight {
         self.launches.iter().find(|launch| launch.id == id)?.zone.clone()
     }
 
+    /// Whether a capacity write of ours may have undone a launch.
+    pub(crate) fn may_be_undone(&self, id: OperationId) -> bool {
+        self.launches.iter().any(|launch| launch.id == id && launch.may_be_undone)
+    }
+
     /// Whether any launch may not have raised the capacity yet, or not as far as reads show.
     pub(crate) fn is_launching(&self) -> bool {
         self.launches.iter().any(|launch| !launch.is_settled())
@@ -217,15 +211,15 @@ impl InFlight {
         now: Time,
         shown: &Observation,
     ) {
+        self.expect(self.written_capacity(&shown.reading));
+        self.expected = self.expected.saturating_add(number);
         let launch = Launch {
             id,
             zone,
             sent: now,
-            from: self.capacity(&shown.reading),
             number,
             before: shown.instances.iter().map(|one| one.id.clone()).collect(),
             launched: None,
-            deleted: self.unread.clone(),
             unshown: number,
             unlisted: number,
             may_be_undone: false,
@@ -245,9 +239,7 @@ impl InFlight {
         let short = launch.number - launched;
         launch.number = launched;
         launch.launched = Some(Known { at: now, instances, is_shown: launched == 0 });
-        for later in &mut self.launches[position + 1..] {
-            later.from = later.from.saturating_sub(short);
-        }
+        self.expected = self.expected.saturating_sub(short);
         if launched == 0 {
             self.launches.remove(position);
         }
@@ -255,24 +247,31 @@ impl InFlight {
         short
     }
 
-    /// A capacity was written. It includes what the last observation showed of the launches; they add the rest to it,
-    /// unless they had just done so.
-    pub(super) fn rebase_launches(&mut self, to: u32) {
-        let mut from = to;
-        self.launches.sort_by_key(|launch| launch.unshown > 0);
-        for launch in &mut self.launches {
-            launch.may_be_undone = launch.unshown > 0;
-            launch.from = from.saturating_sub(launch.number.saturating_sub(launch.unshown));
-            launch.deleted = self.unread.clone();
-            from = from.saturating_add(launch.unshown);
-        }
+    /// The launches add to this capacity what the last observation does not show of them.
+    pub(super) fn expect(&mut self, capacity: u32) {
+        self.expected = capacity.saturating_add(self.unshown());
+        self.lowered_since = self.unread.clone();
+    }
+
+    /// A capacity is being sent that does not include what the last observation does not show of the launches.
+    pub(super) fn note_overwritten(&mut self) {
+        self.launches.iter_mut().for_each(|launch| launch.may_be_undone |= launch.unshown > 0);
     }
 
     /// These deletions lower the capacity, whatever the launches that are in flight do to it.
     pub(super) fn lower_launches(&mut self, deleted: &[ProviderId]) {
-        for launch in &mut self.launches {
-            launch.deleted.extend(deleted.iter().cloned());
-        }
+        self.lowered_since.extend(deleted.iter().cloned());
+    }
+
+    /// How much an observation with this capacity lacks of what the launches lead to.
+    fn lacking(&self, observation: &Observation, capacity: u32) -> u32 {
+        let lives = |id: &ProviderId| {
+            observation.instances.iter().any(|one| one.id == *id && one.state != InstanceState::Deleting)
+        };
+        let lowered = count(self.lowered_since.iter().filter(|id| !lives(id)).count());
+        // The expected capacity shows those that were accepted before, and this one still counts them.
+        let capacity = capacity.saturating_sub(count(self.unread.difference(&self.lowered_since).count()));
+        self.expected.saturating_sub(lowered).saturating_sub(capacity)
     }
 
     /// What this observation shows of the launches.
@@ -290,27 +289,20 @@ impl InFlight {
         let beyond = live.saturating_sub(capacity).saturating_sub(self.surplus);
         let shown = self.launches.iter().map(|launch| launch.listed(observation, &mut new));
         let mut shown: Vec<Shown> = shown.collect();
-        put_listed_first(&mut shown);
-        let mut undone = 0;
-        for Shown { launch, gap, listed } in &mut shown {
-            launch.from = launch.from.saturating_sub(undone);
-            *gap = launch.gap(observation, capacity, &self.unread);
-            // Those after it were to add to what it added.
-            let is_undone = launch.may_be_undone && *gap > 0 && launch.is_due(*listed, observation.begun);
-            undone += if is_undone { launch.unshown } else { 0 };
-        }
-        let unraised: u32 = shown.iter().map(|one| one.gap.min(one.listed)).sum();
+        divide(self.lacking(observation, capacity), &mut shown);
+        let unraised: u32 = shown.iter().map(|one| one.lacking.min(one.listed)).sum();
         let mut others = beyond.saturating_sub(unraised);
         let read = times_of_reading(&shown, observation.begun);
-        let after = |(Shown { launch, gap, listed }, read)| {
-            let more = others.min(listed.saturating_sub(gap));
+        self.launches.clear();
+        for (Shown { launch, listed, lacking }, read) in shown.into_iter().zip(read) {
+            if launch.is_over(read, observation.begun) {
+                self.expected = self.expected.saturating_sub(lacking);
+                continue;
+            }
+            let more = others.min(listed.saturating_sub(lacking));
             others -= more;
-            Launch::after(launch, gap + more, listed, read)
-        };
-        let launches: Vec<Launch> = shown.into_iter().zip(read.iter().copied()).map(after).collect();
-        let launches = launches.into_iter().zip(read);
-        let open = launches.filter(|(launch, read)| !launch.is_over(*read, observation.begun));
-        self.launches = open.map(|(launch, _)| launch).collect();
+            self.launches.push(launch.after(lacking + more, listed, read));
+        }
     }
 
     /// The capacity that a read means, with the capacity writes that it may not show yet.

@@ -40,9 +40,12 @@ pub(crate) struct InFlight {
     shown_until: Option<SystemTime>,
     /// The etags of the last observations, oldest first.
     etags: VecDeque<String>,
-    /// Launches whose outcome is not known, or that observations need not show yet, in the order in which the capacity
-    /// comes to have them: oldest first, and at the end those that may be undone.
+    /// Launches whose outcome is not known, or that observations need not show yet, oldest first.
     launches: Vec<Launch>,
+    /// The capacity that all of these lead to.
+    expected: u32,
+    /// Instances whose deletions lower that capacity.
+    lowered_since: BTreeSet<ProviderId>,
 }
 
 impl InFlight {
@@ -170,6 +173,7 @@ impl InFlight {
     /// counted.
     pub(crate) fn send_capacity(&mut self) {
         self.baseline = None;
+        self.note_overwritten();
     }
 
     /// Records a capacity write; `expected` is the capacity without instances being deleted that it should lead to.
@@ -178,7 +182,7 @@ impl InFlight {
         for expected in self.operations.iter_mut().filter_map(Operation::expected_mut) {
             *expected = expected.saturating_add(to).saturating_sub(from);
         }
-        self.rebase_launches(to);
+        self.expect(to);
         let outdated = self.etags.iter().cloned().collect();
         let request = OperationRequest::Capacity { from, to, is_visible: false, outdated, expected };
         let phase = Phase::accepted(write.handle.clone());

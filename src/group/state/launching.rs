@@ -33,9 +33,9 @@ impl GroupState {
         now: Time,
         name: NamePlaceholder<'_>,
     ) -> u32 {
-        let zone = self.in_flight.zone_of(id);
+        let (zone, may_be_undone) = (self.in_flight.zone_of(id), self.in_flight.may_be_undone(id));
         let short = self.in_flight.end_launch(id, instances, now, &self.observation);
-        self.note_not_launched(short);
+        self.note_not_launched(short, may_be_undone);
         for _ in 0..short {
             let is = |state: PlaceholderState| {
                 self.placeholders.iter().rposition(|one| one.state == state && one.zone == zone)

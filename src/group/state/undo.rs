@@ -153,11 +153,11 @@ impl GroupState {
         self.lost_write.is_some_and(|lost| !lost.is_shown)
     }
 
-    /// Whether the capacity may be raised back to this number. A write without a response may still take effect, so only
-    /// the same one is sent once more: the instances that it is for are deleted before it cannot any more.
+    /// Whether the capacity may be raised back to this number: not to less than a write without a response makes of it,
+    /// which may have taken effect, or do so at any moment. AWS would terminate instances before it cannot any more.
     pub(crate) fn may_raise_back_to(&self, to: u32) -> bool {
         let awaited = self.lost_write.filter(|lost| !lost.is_shown);
-        awaited.is_none_or(|lost| lost.then.set.saturating_sub(lost.then.unshown) == to)
+        awaited.is_none_or(|lost| to >= lost.then.result())
     }
 
     /// Notes that a deletion is being sent. It lowers the capacity even if no response comes, except for those that are
@@ -257,14 +257,20 @@ impl GroupState {
         }
     }
 
-    /// A launch raises the capacity by this much less than was requested.
-    pub(super) fn note_not_launched(&mut self, number: u32) {
+    /// A launch raises the capacity by this much less than was requested. `is_unshown` tells that the last write counted
+    /// on it while no read had shown it.
+    pub(super) fn note_not_launched(&mut self, number: u32, is_unshown: bool) {
+        let unshown = if is_unshown { number } else { 0 };
         if let Some(recent) = &mut self.recent_writes {
             recent.set = recent.set.saturating_sub(number);
             recent.seen = recent.seen.saturating_sub(number);
+            recent.unshown = recent.unshown.saturating_sub(unshown);
         }
-        if let Some(lost) = &mut self.lost_write {
-            lost.then.seen = lost.then.seen.saturating_sub(number);
+        if let Some(LostWrite { then, is_shown, .. }) = &mut self.lost_write {
+            then.seen = then.seen.saturating_sub(number);
+            let unshown = if *is_shown { 0 } else { unshown };
+            then.set = then.set.saturating_sub(unshown);
+            then.unshown = then.unshown.saturating_sub(unshown);
         }
     }
 

@@ -137,13 +137,24 @@ fn a_capacity_that_is_raised_back_leaves_out_launches_in_flight() {
     assert_eq!(plan::undone_capacity(&group.state, Some(&own)), Some(6));
 }
 
-/// The capacity lacks two launches that came after that as much as the one that it undid.
-#[test]
-fn a_launch_that_a_capacity_write_undid_is_missed_in_time_whatever_is_launched_after_it() {
+/// A group of five in which two are being launched, after a deletion that the capacity fell by twice.
+fn launching_below_live() -> (Group, OperationId) {
     let mut group = Group::new(5, counted(0..5));
     let launch = group.launch(2);
     group.delete_with(0..1, None);
     group.see(3, all(&[deleting(0..1, Counts::No), counted(1..5)]));
+    (group, launch)
+}
+
+/// What the capacity is raised back to, where the cloud launched nothing for reasons of its own.
+fn undone(group: &Group) -> Option<u32> {
+    plan::undone_capacity(&group.state, Some(&OwnLaunches::default()))
+}
+
+/// The capacity lacks two launches that came after that as much as the one that it undid.
+#[test]
+fn a_launch_that_a_capacity_write_undid_is_missed_in_time_whatever_is_launched_after_it() {
+    let (mut group, launch) = launching_below_live();
     group.write_undo(3, 4);
     group.end(launch, 5..7);
     group.see(4, counted(1..7));
@@ -157,19 +168,57 @@ fn a_launch_that_a_capacity_write_undid_is_missed_in_time_whatever_is_launched_a
     group.launch(1);
     group.pass(6);
     group.see(7, counted(1..10));
-    let own = OwnLaunches::default();
     for _ in 0..2 {
-        assert_eq!(plan::undone_capacity(&group.state, Some(&own)), Some(9), "the last launch adds one by itself");
+        assert_eq!(undone(&group), Some(9), "the last launch adds one by itself");
         group.see(7, counted(1..10));
     }
 }
 
 #[test]
+fn of_two_launches_that_may_be_undone_the_one_whose_time_is_up_first_is_missed() {
+    let (mut group, first) = launching_below_live();
+    let second = group.launch(2);
+    group.write_undo(3, 4);
+    group.end(first, 5..7);
+    group.see(4, counted(1..7));
+    group.pass(6);
+    group.end(second, 7..9);
+    group.see(6, counted(1..9));
+    group.pass(4);
+    group.see(6, counted(1..9));
+    assert_eq!(undone(&group), Some(8), "11 s after the first one");
+}
+
+#[test]
+fn a_launch_that_a_write_without_a_response_undid_is_missed_in_time() {
+    let (mut group, launch) = launching_below_live();
+    group.lose(3, 4);
+    group.end(launch, 5..7);
+    group.see(4, counted(1..7));
+    let second = group.launch(2);
+    group.end(second, 7..9);
+    group.pass(8);
+    group.see(6, counted(1..9));
+    assert_eq!((undone(&group), group.target()), (None, 8), "it may follow");
+    group.see(6, counted(1..9));
+    assert_eq!(undone(&group), Some(8));
+}
+
+#[test]
+fn what_another_client_lowers_after_a_launch_that_failed_in_part_is_not_raised_back() {
+    let (mut group, launch) = launching_below_live();
+    group.write_undo(3, 4);
+    assert_eq!(group.end(launch, 5..6), 1);
+    group.pass(11);
+    group.see(4, counted(1..6));
+    assert_eq!(undone(&group), Some(5), "the write undid the one that was launched");
+    group.see(3, counted(1..6));
+    assert_eq!(undone(&group), None, "nothing of ours leads to 3");
+}
+
+#[test]
 fn a_launch_that_adds_to_one_that_was_undone_is_not_waited_for() {
-    let mut group = Group::new(5, counted(0..5));
-    let launch = group.launch(2);
-    group.delete_with(0..1, None);
-    group.see(3, all(&[deleting(0..1, Counts::No), counted(1..5)]));
+    let (mut group, launch) = launching_below_live();
     group.write_undo(3, 4);
     group.end(launch, 5..7);
     group.see(4, counted(1..7));
@@ -179,15 +228,12 @@ fn a_launch_that_adds_to_one_that_was_undone_is_not_waited_for() {
     assert_eq!(group.target(), 6, "the second one is still to add two");
     group.end(second, 7..9);
     group.see(6, counted(1..9));
-    assert_eq!(plan::undone_capacity(&group.state, Some(&OwnLaunches::default())), Some(8));
+    assert_eq!(undone(&group), Some(8));
 }
 
 #[test]
 fn a_launch_that_nothing_shows_has_not_raised_the_capacity_before_one_that_may_be_undone() {
-    let mut group = Group::new(5, counted(0..5));
-    let launch = group.launch(2);
-    group.delete_with(0..1, None);
-    group.see(3, all(&[deleting(0..1, Counts::No), counted(1..5)]));
+    let (mut group, launch) = launching_below_live();
     group.write_undo(3, 4);
     group.end(launch, 5..7);
     group.see(4, counted(1..7));
@@ -195,8 +241,18 @@ fn a_launch_that_nothing_shows_has_not_raised_the_capacity_before_one_that_may_b
     group.see(6, counted(1..7));
     group.pass(11);
     group.see(6, counted(1..7));
-    let undone = plan::undone_capacity(&group.state, Some(&OwnLaunches::default()));
-    assert_eq!((group.target(), undone), (9, None), "the write came before the launch raised the capacity");
+    assert_eq!((group.target(), undone(&group)), (9, None), "the write came before the launch raised the capacity");
+}
+
+#[test]
+fn a_slow_launch_stays_in_the_target_after_a_younger_one_has_come() {
+    let mut group = Group::new(4, running(0..4));
+    let (_slow, fast) = (group.launch(2), group.launch(2));
+    group.end(fast, 4..6);
+    group.see(6, running(0..6));
+    group.pass(11);
+    group.see(6, running(0..6));
+    assert_eq!((group.target(), group.placeholders().len()), (8, 2));
 }
 
 #[test]

@@ -282,12 +282,13 @@ impl Laws {
         if (to < world.cloud.min && !may_end_below) || to > from.max(MAX + going) {
             return broken(format!("law 6: the capacity is to be set to {to}"));
         }
+        let is_asked = world.asked.iter().any(|(_, asked)| !matches!(asked, Asked::Delete(_)));
         if let Some((sent, lost, false)) = self.lost.filter(|_| !world.cloud.kind.is_guarded())
             && world.now < sent + LAG
+            && (is_asked || to <= from)
         {
             return broken(format!("law 7: {to} is to be set while a write of {lost} is lost"));
         }
-        let is_asked = world.asked.iter().any(|(_, asked)| !matches!(asked, Asked::Delete(_)));
         let state = world.group.state();
         if is_asked || state.deferred() > 0 || state.in_flight().owed_now() > 0 {
             return Ok(());
