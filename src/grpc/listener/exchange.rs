@@ -32,9 +32,6 @@ const CALL_LIMIT: Duration = Duration::from_secs(10 * 60);
 /// How long a response waits for room after another connection was closed, which frees its bytes at once.
 const MAKING_ROOM_LIMIT: Duration = Duration::from_millis(100);
 
-/// What a field of a head takes beside its name and its value, as HTTP/2 counts it (RFC 9113, section 6.5.2).
-const FIELD_BYTES: usize = 32;
-
 /// What the type of a request's content must be; it may be followed by the encoding: `application/grpc+proto`.
 const CONTENT_TYPE: &str = "application/grpc";
 
@@ -50,7 +47,6 @@ pub(super) async fn respond(
         *refused.status_mut() = StatusCode::UNSUPPORTED_MEDIA_TYPE;
         return Ok(refused);
     }
-    let Some(_head) = client.hold_request(head_bytes(&request)) else { return Ok(no_room().into_http()) };
     let until = arrival + timeout_of(request.headers()).min(CALL_LIMIT);
     let responding = async {
         if request.uri().path().starts_with(CALLS) {
@@ -73,17 +69,6 @@ fn is_grpc(request: &Request<Incoming>) -> bool {
     let encoding = content_type.and_then(|value| value.strip_prefix(CONTENT_TYPE));
     request.method() == Method::POST
         && encoding.is_some_and(|rest| matches!(rest.chars().next(), None | Some('+' | ';')))
-}
-
-/// The bytes of a request's head. A call whose message never ends holds it for as long.
-fn head_bytes(request: &Request<Incoming>) -> usize {
-    let path = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
-    let fields = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + FIELD_BYTES);
-    path + fields.sum::<usize>()
-}
-
-fn no_room() -> Status {
-    Status::resource_exhausted("the requests on this port hold too many bytes; try again later")
 }
 
 /// Receives the message of a call, and has it answered. Until the message is complete, the call is not under way: it
@@ -121,6 +106,7 @@ async fn routed(port: &Port, request: Request<Body>) -> Response<Body> {
 /// Receives a whole message, within its limits and the bytes that this client may hold. It is copied: frames of one
 /// byte each would keep whole buffers of the HTTP library.
 async fn receive(client: &ClientState, mut body: Incoming, limit: &MessageLimit) -> Result<(Bytes, Charge), Status> {
+    let no_room = || Status::resource_exhausted("the requests on this port hold too many bytes; try again later");
     let mut message = BytesMut::new();
     let mut charge = client.hold_request(0).ok_or_else(no_room)?;
     while let Some(frame) = body.frame().await {
@@ -232,7 +218,8 @@ impl hyper::body::Body for StreamBody {
         let frame = frame.map_data(|data| Bytes::copy_from_slice(&data));
         if let Some(data) = frame.data_ref() {
             let Some(charge) = self.client.hold_request(data.len()) else {
-                return Poll::Ready(Some(Err(no_room())));
+                let message = "the unfinished requests on this port hold too many bytes; try again later";
+                return Poll::Ready(Some(Err(Status::resource_exhausted(message))));
             };
             self.held.push(charge);
         }

@@ -26,8 +26,7 @@ const KEEPALIVE_LIMIT: Duration = Duration::from_secs(10);
 const CONNECTION_AGE_MAX: Duration = Duration::from_secs(60 * 60);
 /// The most concurrent calls on one connection. CA makes a few dozen at most.
 const STREAMS_MAX: u32 = 100;
-/// The most bytes of a request's head. Heads of CA have a few hundred, and the HTTP library holds them before they count
-/// as the client's.
+/// The most bytes of a request's head. Those of CA have a few hundred. They do not count as bytes that a client holds.
 const HEAD_BYTES_MAX: u32 = 8 * 1024;
 /// A connection that must end and has no call under way is closed after this time. Clients close it themselves within
 /// milliseconds.
