@@ -71,6 +71,12 @@ impl Observation {
     }
 }
 
+/// Whether a number need not be in a recording.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+pub(crate) fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
 /// A length as a size in nodes.
 pub(crate) fn count(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)

@@ -248,9 +248,16 @@ impl InFlight {
     }
 
     /// The launches add to this capacity what the last observation does not show of them.
-    pub(super) fn expect(&mut self, capacity: u32) {
+    fn expect(&mut self, capacity: u32) {
         self.expected = capacity.saturating_add(self.unshown());
         self.lowered_since = self.unread.clone();
+    }
+
+    /// A capacity was written. The launches add to it.
+    pub(super) fn rebase_launches(&mut self, to: u32) {
+        if !self.launches.is_empty() {
+            self.expect(to);
+        }
     }
 
     /// A capacity is being sent that does not include what the last observation does not show of the launches.
@@ -260,7 +267,9 @@ impl InFlight {
 
     /// These deletions lower the capacity, whatever the launches that are in flight do to it.
     pub(super) fn lower_launches(&mut self, deleted: &[ProviderId]) {
-        self.lowered_since.extend(deleted.iter().cloned());
+        if !self.launches.is_empty() {
+            self.lowered_since.extend(deleted.iter().cloned());
+        }
     }
 
     /// How much an observation with this capacity lacks of what the launches lead to.
@@ -276,9 +285,15 @@ impl InFlight {
 
     /// What this observation shows of the launches.
     pub(super) fn note_launches(&mut self, observation: &Observation) {
-        if self.launches.is_empty() {
-            return;
+        if !self.launches.is_empty() {
+            self.note_each_launch(observation);
         }
+        if self.launches.is_empty() {
+            (self.expected, self.lowered_since) = (0, BTreeSet::new());
+        }
+    }
+
+    fn note_each_launch(&mut self, observation: &Observation) {
         let capacity = self.written_capacity(&observation.reading);
         let listed = observation.instances.iter().filter(|one| one.counts != Counts::No).map(|one| &one.id);
         let mut new: Vec<&ProviderId> = listed.filter(|id| !self.has_launched(id)).collect();

@@ -16,7 +16,7 @@ use crate::group::Time;
 
 use super::accounting::{Accounting, Baseline};
 use super::limits::{CLOCK_ERROR, ETAGS, OPERATIONS};
-use super::observation::{Observation, count};
+use super::observation::{Observation, count, is_zero};
 use super::operation::{Operation, OperationId, OperationRequest, Phase};
 use super::state::CapacityWrite;
 use crate::cloud::{Counts, GroupReading, Instance, InstanceState, Launched, OperationHandle, ProviderId};
@@ -43,8 +43,10 @@ pub(crate) struct InFlight {
     /// Launches whose outcome is not known, or that observations need not show yet, oldest first.
     launches: Vec<Launch>,
     /// The capacity that all of these lead to.
+    #[serde(default, skip_serializing_if = "is_zero")]
     expected: u32,
     /// Instances whose deletions lower that capacity.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     lowered_since: BTreeSet<ProviderId>,
 }
 
@@ -182,7 +184,7 @@ impl InFlight {
         for expected in self.operations.iter_mut().filter_map(Operation::expected_mut) {
             *expected = expected.saturating_add(to).saturating_sub(from);
         }
-        self.expect(to);
+        self.rebase_launches(to);
         let outdated = self.etags.iter().cloned().collect();
         let request = OperationRequest::Capacity { from, to, is_visible: false, outdated, expected };
         let phase = Phase::accepted(write.handle.clone());

@@ -15,7 +15,7 @@ use super::{CapacityWrite, GroupState};
 use crate::cloud::{Counts, GrowsBy, Instance, OwnLaunches, ProviderId, Reads};
 use crate::group::Time;
 use crate::group::limits::{LATE, SETTLE, UNDO_WINDOW};
-use crate::group::observation::{Observation, count};
+use crate::group::observation::{Observation, count, is_zero};
 use crate::group::operation::Operation;
 
 /// What our recent writes made of the capacity.
@@ -73,10 +73,6 @@ pub(crate) enum WriteReason {
     Requested,
     /// It raises the capacity back (law 11).
     Undo,
-}
-
-fn is_zero(number: &u32) -> bool {
-    *number == 0
 }
 
 impl RecentWrites {
