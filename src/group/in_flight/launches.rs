@@ -3,8 +3,9 @@
 //! A launch raises the capacity before its response or after it, and an observation may lag behind both. What it does
 //! not show is added to it: never what it shows already, be it by the capacity or by the instances.
 //!
-//! What the capacity lacks of what all launches lead to is certain; which of them has not raised it is not. It is taken
-//! to be one of which nothing is listed; else one that a capacity write of ours may have undone; else the youngest.
+//! What the capacity lacks of what all launches lead to is one number. It does not tell which of them has not raised the
+//! capacity. That is taken to be one of which nothing was listed; else one that a capacity write of ours may have
+//! undone; else the youngest.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,8 +39,8 @@ pub(super) struct Launch {
     unshown: u32,
     /// How many of its instances the last list does not show.
     unlisted: u32,
-    /// Whether a capacity was sent that does not include it, and no read has shown it since. If it had raised the capacity
-    /// just before, that write undid it.
+    /// Whether a capacity that does not include it was sent last, and each that was read since lacks it. If it had raised
+    /// the capacity just before, that write undid it.
     may_be_undone: bool,
 }
 
@@ -66,12 +67,13 @@ struct Shown {
 
 impl Shown {
     /// The one that the capacity is taken to lack before others comes first. Of those that a write may have undone, that
-    /// is the one whose time is up first: one of them may have raised the capacity after the write.
+    /// is the one whose time is up first: the cloud acts on it first. If it was another one, both are raised for.
     fn order(&self) -> impl Ord + use<> {
         let Launch { launched, may_be_undone, id, .. } = &self.launch;
         let known_at = launched.as_ref().map(|known| known.at);
         let undone = may_be_undone.then_some((known_at.is_none(), known_at));
-        (self.listed > 0, undone.is_none(), undone, Reverse(*id))
+        let was_listed = launched.as_ref().is_some_and(|known| known.instances.values().any(|is_listed| *is_listed));
+        (self.listed > 0 || was_listed, undone.is_none(), undone, Reverse(*id))
     }
 }
 
@@ -117,8 +119,6 @@ impl Launch {
         if let Some(known) = &mut self.launched {
             known.is_shown |= unshown == 0 && (listed > 0 || known.instances.is_empty());
         }
-        // One that is no longer waited for is not shown by that.
-        self.may_be_undone &= unshown > 0;
         self
     }
 
@@ -147,16 +147,6 @@ fn times_of_reading(shown: &[Shown], begun: Time) -> Vec<Time> {
         later.map(|other| other.launch.sent).min().map_or(begun, |sent| sent.min(begun))
     };
     shown.iter().map(time).collect()
-}
-
-/// Divides what the capacity lacks among the launches.
-fn divide(mut lacking: u32, shown: &mut [Shown]) {
-    let mut by_order: Vec<&mut Shown> = shown.iter_mut().collect();
-    by_order.sort_by_key(|one| one.order());
-    for one in by_order {
-        one.lacking = lacking.min(one.launch.number);
-        lacking -= one.lacking;
-    }
 }
 
 impl InFlight {
@@ -211,7 +201,11 @@ impl InFlight {
         now: Time,
         shown: &Observation,
     ) {
-        self.expect(self.written_capacity(&shown.reading));
+        // What is no longer waited for is still missing where a write may have undone it: this launch does not make up
+        // for it.
+        if !self.launches.iter().any(|launch| launch.may_be_undone) {
+            self.expect(self.written_capacity(&shown.reading));
+        }
         self.expected = self.expected.saturating_add(number);
         let launch = Launch {
             id,
@@ -255,9 +249,15 @@ impl InFlight {
 
     /// A capacity was written. The launches add to it.
     pub(super) fn rebase_launches(&mut self, to: u32) {
+        self.note_included();
         if !self.launches.is_empty() {
             self.expect(to);
         }
+    }
+
+    /// The capacity that was written last includes all that is not waited for any more.
+    pub(crate) fn note_included(&mut self) {
+        self.launches.iter_mut().for_each(|launch| launch.may_be_undone &= launch.unshown > 0);
     }
 
     /// A capacity is being sent that does not include what the last observation does not show of the launches.
@@ -300,11 +300,17 @@ impl InFlight {
         let is_live = |one: &&Instance| one.counts != Counts::No && !self.is_leaving(one);
         let live = count(observation.instances.iter().filter(is_live).count());
         // Live instances beyond the capacity, without the cloud's own. It has no room yet for as many of those that
-        // launches made, whoever else changed it: for those that it does not show first.
+        // launches made, whoever else changed it.
         let beyond = live.saturating_sub(capacity).saturating_sub(self.surplus);
         let shown = self.launches.iter().map(|launch| launch.listed(observation, &mut new));
         let mut shown: Vec<Shown> = shown.collect();
-        divide(self.lacking(observation, capacity), &mut shown);
+        shown.sort_by_key(Shown::order);
+        let mut lacking = self.lacking(observation, capacity);
+        for one in &mut shown {
+            one.lacking = lacking.min(one.launch.number);
+            one.launch.may_be_undone &= one.lacking > 0;
+            lacking -= one.lacking;
+        }
         let unraised: u32 = shown.iter().map(|one| one.lacking.min(one.listed)).sum();
         let mut others = beyond.saturating_sub(unraised);
         let read = times_of_reading(&shown, observation.begun);
@@ -318,6 +324,7 @@ impl InFlight {
             others -= more;
             self.launches.push(launch.after(lacking + more, listed, read));
         }
+        self.launches.sort_by_key(|launch| launch.id);
     }
 
     /// The capacity that a read means, with the capacity writes that it may not show yet.

@@ -150,7 +150,7 @@ impl GroupState {
     }
 
     /// Whether the capacity may be raised back to this number: not to less than a write without a response makes of it,
-    /// which may have taken effect, or do so at any moment. AWS would terminate instances before it cannot any more.
+    /// which may have taken effect, or do so at any moment. AWS terminates instances sooner than that is over.
     pub(crate) fn may_raise_back_to(&self, to: u32) -> bool {
         let awaited = self.lost_write.filter(|lost| !lost.is_shown);
         awaited.is_none_or(|lost| to >= lost.then.result())
@@ -219,6 +219,7 @@ impl GroupState {
         let Some(lost) = &mut self.lost_write else { return };
         if !lost.is_shown && with_launches.contains(&lost.then.set) {
             lost.is_shown = true;
+            self.in_flight.note_included();
             lost.then.written.1 = observation.at;
             self.recent_writes = Some(RecentWrites { at: begun.max(lost.then.at), is_watched: true, ..lost.then });
         }
@@ -253,8 +254,8 @@ impl GroupState {
         }
     }
 
-    /// A launch raises the capacity by this much less than was requested. `is_unshown` tells that the last write counted
-    /// on it while no read had shown it.
+    /// A launch raises the capacity by this much less than was requested. `is_unshown` tells that the last capacity write
+    /// counted on it while no read had shown it.
     pub(super) fn note_not_launched(&mut self, number: u32, is_unshown: bool) {
         let unshown = if is_unshown { number } else { 0 };
         if let Some(recent) = &mut self.recent_writes {
@@ -264,7 +265,7 @@ impl GroupState {
         }
         if let Some(LostWrite { then, is_shown, .. }) = &mut self.lost_write {
             then.seen = then.seen.saturating_sub(number);
-            let unshown = if *is_shown { 0 } else { unshown };
+            let unshown = if *is_shown { 0 } else { unshown.min(then.unshown) };
             then.set = then.set.saturating_sub(unshown);
             then.unshown = then.unshown.saturating_sub(unshown);
         }

@@ -172,6 +172,76 @@ fn a_launch_that_a_capacity_write_undid_is_missed_in_time_whatever_is_launched_a
         assert_eq!(undone(&group), Some(9), "the last launch adds one by itself");
         group.see(7, counted(1..10));
     }
+    group.write_undo(7, 9);
+    group.see(9, counted(1..11));
+    assert_eq!((undone(&group), group.target()), (None, 10), "the last one has come, and may raise it at any moment");
+}
+
+#[test]
+fn a_raise_back_that_is_due_stays_so_whatever_is_launched_meanwhile() {
+    let mut group = Group::new(5, counted(0..5));
+    let shown = group.launch(2);
+    group.end(shown, 20..22);
+    for _ in 0..2 {
+        group.see(7, all(&[counted(0..5), counted(20..22)]));
+        group.pass(9);
+    }
+    let second = group.launch(2);
+    group.delete_with(0..1, None);
+    let now = |live| all(&[deleting(0..1, Counts::No), counted(live), counted(20..22)]);
+    group.see(5, now(1..5));
+    group.write_undo(5, 6);
+    group.end(second, 5..7);
+    group.see(6, now(1..7));
+    group.launch(1);
+    group.pass(9);
+    group.see(6, now(1..7));
+    assert_eq!(undone(&group), Some(8));
+    group.launch(3);
+    group.see(6, now(1..8));
+    assert_eq!(undone(&group), Some(8), "one of the launches has come");
+}
+
+#[test]
+fn a_launch_that_the_capacity_was_seen_to_include_is_not_taken_for_one_that_was_undone() {
+    let mut group = Group::new(3, counted(0..5));
+    let first = group.launch(2);
+    group.write_undo(3, 4);
+    group.end(first, 5..7);
+    group.see(6, counted(0..7));
+    let second = group.launch(2);
+    group.pass(11);
+    group.end(second, 7..9);
+    // An older read: what it lacks is the second launch, and one instance is more than the capacity had room for.
+    group.see(6, counted(0..9));
+    group.write_undo(6, 7);
+    group.see(7, counted(0..9));
+    assert_eq!(group.target(), 9, "the second launch may follow");
+    group.pass(10);
+    group.see(7, counted(0..9));
+    assert_eq!(undone(&group), Some(9));
+}
+
+#[test]
+fn instances_beyond_the_capacity_are_not_those_of_a_launch_that_may_still_raise_it() {
+    let mut group = Group::new(3, counted(0..3));
+    let (first, second, third) = (group.launch(2), group.launch(2), group.launch(1));
+    group.end(second, 5..7);
+    group.pass(1);
+    group.end(first, 3..5);
+    group.pass(5);
+    group.end(third, 7..8);
+    group.see(8, counted(0..8));
+    group.delete_with(0..1, None);
+    group.delete_with(7..8, None);
+    group.pass(3);
+    // Both were going already, and AWS lowers the capacity for each call.
+    let fallen = || all(&[deleting(0..1, Counts::No), counted(1..7), deleting(7..8, Counts::No)]);
+    group.see(4, fallen());
+    assert_eq!(undone(&group), Some(5), "the time of one launch is up");
+    group.launch(3);
+    group.see(4, fallen());
+    assert_eq!(undone(&group), Some(5));
 }
 
 #[test]

@@ -285,7 +285,7 @@ impl Laws {
         let is_asked = world.asked.iter().any(|(_, asked)| !matches!(asked, Asked::Delete(_)));
         if let Some((sent, lost, false)) = self.lost.filter(|_| !world.cloud.kind.is_guarded())
             && world.now < sent + LAG
-            && (is_asked || to <= from)
+            && (is_asked || to + u8::try_from(self.named.count_ones()).expect("few") < lost)
         {
             return broken(format!("law 7: {to} is to be set while a write of {lost} is lost"));
         }
