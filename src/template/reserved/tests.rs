@@ -70,6 +70,8 @@ fn eks_reserves_by_the_pods_of_the_interfaces_and_not_by_the_limit() {
     let prefix_delegation = NodeSize { pods: 110, network_pods: 58, ..size(4, 16384, 110) };
     assert_eq!(memory_mib(ReservedProfile::Eks, &prefix_delegation), 255 + 11 * 58 + 100);
     assert_eq!(memory_mib(ReservedProfile::Kubeadm, &prefix_delegation), 100);
+    let windows = NodeSize { operating_system: OperatingSystem::Windows, ..prefix_delegation };
+    assert_eq!(memory_mib(ReservedProfile::Eks, &windows), 255 + 11 * 110 + 100, "the higher one");
 }
 
 #[test]

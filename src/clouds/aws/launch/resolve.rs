@@ -15,6 +15,7 @@ use super::user_data::UserData;
 use super::volumes::{ImageDetails, ephemeral_bytes, is_bottlerocket, is_of_eks, node_image};
 use crate::cloud::{CloudError, ImageEvidence, ImageFamily, LaunchSpec, NodeImage, OperatingSystem};
 use crate::clouds::page_walk::PageWalk;
+use crate::clouds::windows::WINDOWS_BUILD_LABEL;
 
 /// Most instance types of one group. EC2 has fewer, so the smallest type is never cut off.
 const TYPES_MAX: usize = 2_000;
@@ -106,6 +107,8 @@ impl Launches {
         // If the image cannot be read, the settings show it: Bottlerocket joins no cluster without them.
         let by_nodegroup = nodegroup.is_some_and(|details| details.bottlerocket);
         let bottlerocket = by_nodegroup || alias.is_some_and(is_bottlerocket) || user_data.bottlerocket;
+        let build = details.and_then(|image| image.windows_build);
+        let build = build.map(|build| (WINDOWS_BUILD_LABEL.to_owned(), build.to_owned()));
         merged.add(ResolvedLaunch {
             types,
             windows: image.windows,
@@ -118,7 +121,7 @@ impl Launches {
             max_pods: user_data.max_pods,
             pods_at_most: user_data.max_pods,
             efa_interfaces: parameters.efa_interfaces,
-            labels: user_data.labels.clone(),
+            labels: user_data.labels.clone().into_iter().chain(build).collect(),
             taints: user_data.taints.clone(),
             kubelet_reserves: user_data.kubelet_reserves.clone(),
             is_spot: parameters.is_spot,

@@ -4,6 +4,7 @@ use aws_sdk_autoscaling::types::BlockDeviceMapping as ConfigurationMapping;
 use aws_sdk_ec2::types::{ArchitectureType, Image, LaunchTemplateBlockDeviceMapping, VirtualizationType};
 
 use crate::cloud::{ImageEvidence, ImageFamily, NodeImage};
+use crate::clouds::windows::build_of_image;
 
 /// The root devices of Amazon Linux, and of Ubuntu and Windows.
 const ROOTS: [&str; 2] = ["/dev/xvda", "/dev/sda1"];
@@ -28,6 +29,8 @@ pub(super) struct ImageDetails {
     pub(super) bottlerocket: bool,
     /// Its family and how that is known, if its name or alias shows it.
     pub(super) image: Option<NodeImage>,
+    /// The build of Windows that the kubelet labels its node with, if its name or alias shows it.
+    pub(super) windows_build: Option<&'static str>,
     /// Whether it is made for EKS, so that its nodes reserve resources as EKS does.
     pub(super) eks: bool,
     pub(super) root: Option<String>,
@@ -48,6 +51,7 @@ impl From<&Image> for ImageDetails {
             windows: image.platform.as_ref().is_some_and(|platform| platform.as_str().eq_ignore_ascii_case("windows")),
             bottlerocket: image.name().is_some_and(is_bottlerocket),
             image: image.name().and_then(|name| node_image(name, ImageEvidence::Name)),
+            windows_build: image.name().and_then(build_of_image),
             eks: image.name().is_some_and(is_of_eks),
             root: image.root_device_name.clone(),
             volumes: volumes.collect(),
@@ -69,8 +73,17 @@ impl ImageDetails {
         };
         let (bottlerocket, eks) = (is_bottlerocket(&path), is_of_eks(&path));
         let virtualization = VirtualizationType::Hvm;
-        let image = node_image(&path, ImageEvidence::Alias);
-        Some(Self { architecture, virtualization, windows, bottlerocket, image, eks, root: None, volumes: Vec::new() })
+        Some(Self {
+            architecture,
+            virtualization,
+            windows,
+            bottlerocket,
+            image: node_image(&path, ImageEvidence::Alias),
+            windows_build: build_of_image(&path),
+            eks,
+            root: None,
+            volumes: Vec::new(),
+        })
     }
 }
 
@@ -163,6 +176,7 @@ mod tests {
             windows: false,
             bottlerocket,
             image: None,
+            windows_build: None,
             eks: false,
             root: Some(root.to_owned()),
             volumes: volumes(sizes),

@@ -108,7 +108,17 @@ fn max_pods(text: &str) -> Option<u32> {
     let found = ["maxPods", "--max-pods", "max-pods"].into_iter().flat_map(|name| settings(text, name));
     let found: Vec<Option<u32>> = found.map(|value| value.trim_end_matches(',').parse().ok()).collect();
     let unset = || settings(text, "--use-max-pods").any(|value| value == "false").then_some(KUBELET_PODS);
-    if found.is_empty() { unset() } else { found.into_iter().flatten().min() }
+    let computed = || expressions(text).flatten().min();
+    if found.is_empty() { unset().or_else(computed) } else { found.into_iter().flatten().min() }
+}
+
+/// The results of nodeadm's `maxPodsExpression`: `None` for one that is not a plain number.
+fn expressions(text: &str) -> impl Iterator<Item = Option<u32>> {
+    text.match_indices("maxPodsExpression").map(|(at, name)| {
+        let rest = text[at + name.len()..].trim_start_matches([':', '"', '\'', ' ', '\t']);
+        let written = rest.split(['"', '\'', '\n']).next().unwrap_or_default();
+        written.trim_end().trim_end_matches([',', '}']).parse().ok().filter(|pods| *pods > 0)
+    })
 }
 
 fn joins_local_disks(text: &str) -> bool {
@@ -143,6 +153,10 @@ mod tests {
             ("maxPods: 58\n--max-pods=${MAX}", Some(58)),
             ("bootstrap.sh c --use-max-pods false --kubelet-extra-args --max-pods=${MAX}", None),
             ("maxPodsExpression: '((default_enis - 1) * 2)'", None),
+            ("maxPodsExpression: 30 < max_pods ? 30 : max_pods\n", None),
+            ("maxPodsExpression: \"110\"\n", Some(110)),
+            (r#"{"kubelet": {"maxPodsExpression": "110", "x": 1}}"#, Some(110)),
+            ("maxPodsExpression: 110\nmaxPods: 58\n", Some(58)),
             ("# maxPods: 58\n", None),
             ("", None),
         ] {

@@ -28,6 +28,7 @@ const KNOWN: &[&str] = &[
     "[settings.kubernetes.node-taints]\n",
     "node-labels",
     "maxPods",
+    "maxPodsExpression: \"58\"",
     "kubeReserved",
     "evictionHard",
     "--kube-reserved",

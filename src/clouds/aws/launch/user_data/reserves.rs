@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::settings::settings;
-use super::{toml, yaml};
+use super::{expressions, toml, yaml};
 use crate::cloud::{KubeletReserves, ReserveFigures};
 
 /// Most flags of one name that are read.
@@ -58,6 +58,12 @@ pub(super) fn reserves(text: &str) -> KubeletReserves {
     if let Some(written) = by_pods_of_bottlerocket(text).filter(|_| !kube.figures.contains_key("memory")) {
         kube.add("memory", &written);
     }
+    // nodeadm reserves memory by what this expression computes, even where `maxPods` is the limit (its doc/api.md).
+    if !kube.figures.contains_key("memory") {
+        for pods in expressions(text).take(FLAGS_MAX) {
+            kube.add("memory", &pods.map(memory_of).unwrap_or_default());
+        }
+    }
     let mut system = SYSTEM.read(text);
     // The kubelet reserves these CPUs instead of the two figures for cpu.
     let sets = settings(text, "reservedSystemCPUs").chain(settings(text, "--reserved-cpus"));
@@ -82,7 +88,12 @@ fn cpus_in(set: &str) -> Option<u32> {
 fn by_pods_of_bottlerocket(text: &str) -> Option<String> {
     let limits = toml::entries(text, &["settings", "kubernetes"]).into_iter().filter(|(key, _)| key == "max-pods");
     let limits = limits.filter_map(|(_, values)| values.first()?.parse::<u32>().ok());
-    limits.max().map(|pods| format!("{}Mi", 255 + 11 * u64::from(pods)))
+    limits.max().map(memory_of)
+}
+
+/// The memory that a node of EKS reserves for as many pods.
+fn memory_of(pods: u32) -> String {
+    format!("{}Mi", 255 + 11 * u64::from(pods))
 }
 
 impl Setting {
@@ -233,6 +244,18 @@ mod tests {
         ] {
             let text = text.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n");
             assert_eq!(shown(&text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn nodeadm_reserves_memory_by_what_its_expression_computes() {
+        for (text, expected) in [
+            ("kubelet:\n  maxPodsExpression: \"110\"\n", &["kube memory 1465Mi"][..]),
+            ("kubelet:\n  maxPodsExpression: \"110\"\n  config:\n    maxPods: 58\n", &["kube memory 1465Mi"]),
+            ("kubelet:\n  maxPodsExpression: max_pods - 10\n", &["kube memory ?"]),
+            ("maxPodsExpression: 110\nkubeReserved: {memory: 1Gi}\n", &["kube memory 1Gi"]),
+        ] {
+            assert_eq!(shown(text), expected, "{text}");
         }
     }
 

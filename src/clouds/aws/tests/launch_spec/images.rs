@@ -143,3 +143,13 @@ async fn an_image_that_was_read_before_stays_in_use() {
     }
     assert_eq!(fake.calls("DescribeImages").len(), 4);
 }
+
+#[tokio::test]
+async fn the_nodes_of_a_windows_image_have_the_label_of_its_build() {
+    let fake = groups_of(&[("bare", ""), ("kubeadm", KUBEADM)]);
+    for name in ["bare", "kubeadm"] {
+        let spec = launch_spec(&fake, name).await.expect(name);
+        let build = spec.labels.get("node.kubernetes.io/windows-build").map(String::as_str);
+        assert_eq!(build, Some("10.0.20348"), "{name}: its name ends with a date in 2025");
+    }
+}
