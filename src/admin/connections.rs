@@ -32,7 +32,7 @@ const DESCRIPTORS_SHARE: usize = 8;
 /// The fewest connections, even with few file descriptors.
 const CONNECTIONS_MIN: usize = 4;
 /// How long a connection may live. Every response comes from memory.
-const LIFETIME: Duration = Duration::from_secs(10);
+pub(super) const LIFETIME: Duration = Duration::from_secs(10);
 /// The pause after the system failed to accept a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -144,6 +144,15 @@ mod tests {
             silent.push_back(stream);
         }
         assert!(ask(address, "/livez").await.starts_with("HTTP/1.1 200"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_reads_nothing_is_disconnected() {
+        let (mut client, server) = tokio::io::duplex(1024);
+        let router = Router::new().route("/long", get(async || "x".repeat(1 << 20)));
+        let serving = tokio::spawn(serve_one(server, "127.0.0.1:1".parse().expect("an address"), router));
+        client.write_all(b"GET /long HTTP/1.1\r\nHost: h\r\n\r\n").await.expect("a request");
+        timeout(2 * LIFETIME, serving).await.expect("it ends").expect("no panic");
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,5 +1,5 @@
 //! Renders pages for any number of readers: two at a time at most, and under load one page for all who ask within a
-//! second.
+//! second. Readers that are slow hold few pages that way.
 //!
 //! At 1,000 groups, a page takes some milliseconds and some MiB. One rendering for each of hundreds of requests took
 //! 1.3 GiB.
@@ -13,8 +13,10 @@ use tokio::time::Instant;
 
 /// The most renderings at a time, of all pages.
 const AT_A_TIME: usize = 2;
-/// The most renderings of one page within [`SHARED_FOR`]. Scrapers and people ask less often, and get a new one each.
+/// The most renderings of one page within [`COUNTED_FOR`]. Scrapers and people ask less often, and get a new one each.
 const FRESH_MAX: u32 = 5;
+/// As long as a client may take to read its page, which is held until then.
+const COUNTED_FOR: Duration = super::connections::LIFETIME;
 /// How long a page is shared once there were as many.
 const SHARED_FOR: Duration = Duration::from_secs(1);
 
@@ -54,8 +56,8 @@ impl Default for Renderings {
 /// The last renderings of one page.
 #[derive(Debug, Default)]
 struct Last {
-    /// The first rendering of this second, and how many there were since.
-    second: Option<(Instant, u32)>,
+    /// The first rendering that is counted, and how many there were since.
+    counted: Option<(Instant, u32)>,
     /// Kept only under load.
     shared: Option<(Instant, Page)>,
 }
@@ -69,12 +71,12 @@ impl Renderings {
     ) -> Option<Page> {
         let mut last = self.pages[kind as usize].lock().await;
         let now = Instant::now();
-        let is_recent = |since: Instant| now.saturating_duration_since(since) < SHARED_FOR;
-        if let Some((_, page)) = last.shared.as_ref().filter(|(rendered, _)| is_recent(*rendered)) {
+        let is_within = |since: Instant, time: Duration| now.saturating_duration_since(since) < time;
+        if let Some((_, page)) = last.shared.as_ref().filter(|(rendered, _)| is_within(*rendered, SHARED_FOR)) {
             return Some(page.clone());
         }
-        let (second, renderings) = last.second.filter(|(began, _)| is_recent(*began)).unwrap_or((now, 0));
-        last.second = Some((second, renderings + 1));
+        let (first, renderings) = last.counted.filter(|(first, _)| is_within(*first, COUNTED_FOR)).unwrap_or((now, 0));
+        last.counted = Some((first, renderings + 1));
         last.shared = None;
         let place = Arc::clone(&self.places).acquire_owned().await.ok()?;
         // A rendering whose reader has gone keeps its place until it ends.
@@ -112,6 +114,20 @@ mod tests {
         }
         let pages = futures_util::future::join_all((0..500).map(|_| ask())).await;
         assert!(pages.len() == 500 && (began.elapsed() > SHARED_FOR || rendered.load(Ordering::Relaxed) == 5));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn few_renderings_are_held_by_readers_that_are_slow() {
+        let (renderings, rendered) = (Renderings::default(), Arc::new(AtomicUsize::new(0)));
+        let until = Instant::now() + COUNTED_FOR;
+        while Instant::now() < until {
+            let rendered = Arc::clone(&rendered);
+            let render = move || Some(mk_page(rendered.fetch_add(1, Ordering::Relaxed)));
+            renderings.page(PageKind::ClassicMetrics, render).await.expect("a page");
+            tokio::time::advance(Duration::from_millis(100)).await;
+        }
+        let rendered = rendered.load(Ordering::Relaxed);
+        assert!(rendered <= FRESH_MAX as usize + 10, "{rendered} renderings for 100 readers in ten seconds");
     }
 
     #[tokio::test]

@@ -92,8 +92,14 @@ impl Serve {
         let mut reload = Reload::on_hangup((!configuration.demo).then_some(configuration), as_written)
             .map_err(|error| CommandError::Failed(format!("cannot handle signals: {error}")))?;
         let (grpc_port, admin_port) = (bind(&listen, config.grpc.socket_mode).await?, bind_admin(admin_listen).await?);
-        let Connected { fleet, families, simulated, sign_ins, cluster, calls, prices, mut live_prices } =
-            clouds::connect(&config).await?;
+        let connected = tokio::select! {
+            connected = clouds::connect(&config) => connected?,
+            () = shutdown.begun() => {
+                tracing::info!("stopped");
+                return Ok(());
+            }
+        };
+        let Connected { fleet, families, simulated, sign_ins, cluster, calls, prices, mut live_prices } = connected;
         if config.grpc.lists_new_at_once {
             fleet.list_new_at_once();
         }

@@ -163,9 +163,9 @@ pub(super) fn node_groups(
     source: &str,
     context: &mut SourceContext<'_>,
 ) -> Result<Vec<NodeGroupSpec>, ConfigError> {
-    let mut groups = Vec::<NodeGroupSpec>::new();
+    let (mut groups, mut names) = (Vec::<NodeGroupSpec>::new(), BTreeSet::new());
     for (spec, written) in each(specs, scalar::node_group)?.into_iter().zip(specs) {
-        if groups.iter().any(|group| group.name == spec.name) {
+        if !names.insert(spec.name.clone()) {
             context.warnings.push(format!(
                 "{}: node group {:?} is listed twice in source {source:?}; the first entry is used",
                 written.place, spec.name

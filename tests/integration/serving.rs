@@ -8,6 +8,8 @@ use tonic::Code;
 use tonic_health::pb::health_client::HealthClient;
 use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus};
 
+#[cfg(feature = "aws")]
+use crate::peers::headcount::command;
 use crate::peers::headcount::{ConfigFile, PATIENCE, Server, run};
 
 #[tokio::test]
@@ -61,6 +63,23 @@ fn a_server_with_an_unreadable_source_is_alive_and_not_ready() {
     server.logged("cannot be listed");
     let ready = server.probe("/readyz");
     assert!(ready.starts_with("HTTP/1.1 503") && ready.contains("us: "), "{ready}");
+}
+
+/// The metadata service accepts connections and says nothing, and each source without a region waits for it.
+#[cfg(feature = "aws")]
+#[test]
+fn sigterm_ends_a_server_that_is_still_connecting_to_its_clouds() {
+    let metadata = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let sources = (0..20).map(|number| format!("{{name: s{number}, aws: {{nodeGroups: [\"0:1:g\"]}}}}"));
+    let config = ConfigFile::new(&format!("sources: [{}]\n", sources.collect::<Vec<_>>().join(", ")));
+    let mut server =
+        command(&["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--config", &config.path()])
+            .env("AWS_EC2_METADATA_DISABLED", "false")
+            .env("AWS_EC2_METADATA_SERVICE_ENDPOINT", format!("http://{}", metadata.local_addr().expect("bound")))
+            .spawn()
+            .expect("it starts");
+    let _silent = metadata.accept().expect("it asks for the region");
+    assert_eq!(Server::terminate_process(&mut server).code(), Some(0));
 }
 
 /// Runs `groups` with this configuration and returns the exit code and the message.

@@ -176,7 +176,9 @@ async fn load_leaks_neither_memory_nor_descriptors() {
          instances: {instances}, errorRate: {error_rate}}}\n"
     ));
     let path = config.path();
-    let server = Server::start(&["--config", &path, "--log", "error,headcount::cli=info"]);
+    // A connection that the server ends says why.
+    let log = "error,headcount::cli=info,headcount::grpc::listener=debug";
+    let server = Server::start(&["--config", &path, "--log", log]);
     server.logged("\"ready\"");
     let footprint = || Footprint::of(server.process_id());
     let idle = footprint();

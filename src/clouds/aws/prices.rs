@@ -13,6 +13,8 @@ use crate::clouds::page_walk::PageWalk;
 
 /// Most pages of one list. The longest one, spot prices of us-east-1, has about 20.
 const PAGES_MAX: usize = 100;
+/// Most prices of one list. A page has 1,000 spot prices at most.
+const PRICES_MAX: usize = 100_000;
 /// The unit of on-demand prices.
 const HOURS: &str = "Hrs";
 
@@ -48,6 +50,9 @@ impl PriceLists {
             loop {
                 let page = pricing.get_products(&self.region, hardware, extent, token).await?;
                 prices.extend(page.price_list().iter().filter_map(|product| on_demand(product, self.currency)));
+                if prices.len() > PRICES_MAX {
+                    return Err(too_long("GetProducts", &self.region));
+                }
                 let next = walk.token(page.next_token);
                 token = next.map_err(|why| CloudError::unintelligible("GetProducts", &self.region, why))?;
                 if extent == PriceExtent::Sample {
@@ -77,6 +82,9 @@ impl PriceLists {
                     *known = priced;
                 }
             }
+            if newest.len() > PRICES_MAX {
+                return Err(too_long("DescribeSpotPriceHistory", &self.region));
+            }
             let next = walk.token(page.next_token.filter(|_| extent == PriceExtent::All));
             token = next.map_err(|why| CloudError::unintelligible("DescribeSpotPriceHistory", &self.region, why))?;
             if token.is_none() {
@@ -94,7 +102,7 @@ impl PriceLists {
 }
 
 fn too_long(operation: &'static str, region: &str) -> CloudError {
-    CloudError::unintelligible(operation, region, format!("more than {PAGES_MAX} pages"))
+    CloudError::unintelligible(operation, region, format!("more than {PAGES_MAX} pages or {PRICES_MAX} prices"))
 }
 
 /// A product of the Price List API.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, TryAcquireError};
 use tokio::time::Instant;
 
 use super::budget::{Account, Budget, Charge};
@@ -14,6 +14,10 @@ use super::frames::FrameWatch;
 
 /// A client that has not read a single byte of its responses for this long is gone or malicious.
 const UNREAD_LIMIT: Duration = Duration::from_secs(20);
+
+/// Most streams at a time on one connection: health checks and reflection. Real clients have one. One of reflection that
+/// is not read holds 50 KiB.
+const STREAMS_MAX: usize = 4;
 
 /// How far a connection has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,6 +43,7 @@ pub(crate) struct ClientState {
     /// When the client last read part of a response, or when a response was written while none was unread.
     responses_moved: Mutex<Instant>,
     calls: AtomicUsize,
+    streams: Arc<Semaphore>,
     finished: AtomicU64,
     served: Mutex<Option<Instant>>,
     is_closed: AtomicBool,
@@ -68,6 +73,7 @@ impl ClientState {
             responses: Account::new(responses),
             responses_moved: Mutex::new(now),
             calls: AtomicUsize::new(0),
+            streams: Arc::new(Semaphore::new(STREAMS_MAX)),
             finished: AtomicU64::new(0),
             served: Mutex::new(None),
             is_closed: AtomicBool::new(false),
@@ -117,6 +123,15 @@ impl ClientState {
     /// How many bytes of responses it has not read.
     pub(super) fn unread(&self) -> usize {
         self.responses.held()
+    }
+
+    /// The place of a stream, while it lasts.
+    ///
+    /// # Errors
+    ///
+    /// If this connection has as many streams as it may have.
+    pub(crate) fn place_for_stream(&self) -> Result<OwnedSemaphorePermit, TryAcquireError> {
+        Arc::clone(&self.streams).try_acquire_owned()
     }
 
     /// Notes that a call is under way.

@@ -52,10 +52,7 @@ pub(super) async fn respond(
         if request.uri().path().starts_with(CALLS) {
             return call(&port, &client, request, arrival, until).await;
         }
-        let limit = Box::pin(sleep_until(arrival + CALL.time));
-        let streamed =
-            request.map(|body| Body::new(StreamBody { body, client: Arc::clone(&client), held: Vec::new(), limit }));
-        routed(&port, streamed).await
+        stream(&port, &client, request, arrival).await
     };
     Ok(timeout_at(until, responding).await.unwrap_or_else(|_elapsed| {
         Status::deadline_exceeded("the call was not finished within its deadline").into_http()
@@ -97,6 +94,28 @@ async fn call(
     let response = held(port, client, response).await;
     under_way.into_iter().for_each(CallUnderWay::finish);
     response
+}
+
+/// Has a request answered that streams. Its place is taken until the response ends: what waits in a stream that is not
+/// read has no other limit, and a watch has none of time.
+async fn stream(
+    port: &Port,
+    client: &Arc<ClientState>,
+    request: Request<Incoming>,
+    arrival: Instant,
+) -> Response<Body> {
+    let Ok(place) = client.place_for_stream() else {
+        let message = "too many streams (health checks, reflection) on this connection; end one, then try again";
+        return Status::resource_exhausted(message).into_http();
+    };
+    let limit = Box::pin(sleep_until(arrival + CALL.time));
+    let body = |body| Body::new(StreamBody { body, client: Arc::clone(client), held: Vec::new(), limit });
+    let response = routed(port, request.map(body)).await;
+    let keep_place = move |frame| {
+        let _until_the_body_ends = &place;
+        frame
+    };
+    response.map(|body| Body::new(body.map_frame(keep_place)))
 }
 
 async fn routed(port: &Port, request: Request<Body>) -> Response<Body> {

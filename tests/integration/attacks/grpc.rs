@@ -419,6 +419,36 @@ async fn responses_that_are_never_read_hold_little_memory() {
 }
 
 #[tokio::test]
+async fn reflection_that_is_never_read_holds_little_memory() {
+    let server = Server::start(&["--demo"]);
+    let (mut well_behaved, rest) = (server.client().await, server.peak_memory());
+    let groups = well_behaved.node_groups().await.len();
+    let mut attackers = join_all((0..64).map(|_| http2(server.grpc()))).await;
+    let asked = [&[0, 0, 0, 0, 20], &part(0x1a, b"externalgrpc.proto")[..]].concat();
+    let (mut bodies, mut responses) = (Vec::new(), Vec::new());
+    for attacker in &mut attackers {
+        for _ in 0..90 {
+            *attacker = attacker.clone().ready().await.expect("connected");
+            let request = Request::post("http://headcount/grpc.reflection.v1.ServerReflection/ServerReflectionInfo")
+                .header("content-type", "application/grpc")
+                .header("te", "trailers");
+            let (response, mut body) =
+                attacker.send_request(request.body(()).expect("a request"), false).expect("sent");
+            body.send_data(asked.repeat(4).into(), false).expect("sent");
+            bodies.push(body);
+            responses.push(response);
+        }
+    }
+    let outcomes = tokio::time::timeout(PATIENCE, join_all(responses)).await.expect("each gets a head");
+    let is_refused = |outcome: &Result<Response<h2::RecvStream>, h2::Error>| {
+        code(outcome.as_ref().expect("a head").headers()) == Some(Code::ResourceExhausted)
+    };
+    assert_eq!(outcomes.iter().filter(|outcome| is_refused(outcome)).count(), 64 * (90 - 4), "4 on each connection");
+    assert_eq!(well_behaved.node_groups().await.len(), groups);
+    takes_little("reflection that is not read", &server, rest);
+}
+
+#[tokio::test]
 async fn a_connection_has_100_calls_at_a_time_at_most() {
     let server = Server::start(&["--demo"]);
     let mut attacker = http2(server.grpc()).await.ready().await.expect("connected");

@@ -90,3 +90,18 @@ async fn endless_lists_are_abandoned_and_a_sample_is_one_page() {
     assert_eq!(calls() - before, 2);
     assert_eq!(aws.market(), Market { region: Some("us-east-1".to_owned()), ..Market::default() });
 }
+
+#[tokio::test]
+async fn lists_of_too_many_prices_are_abandoned() {
+    let fake = fake();
+    fake.state(|state| {
+        state.page = 50_000;
+        state.products = vec![product("m5.large", "Linux", "Hrs", "1"); 150_000];
+        let spot = |number: u32| spot_price(&format!("m{number}.large"), "us-east-1a", 1, "1");
+        state.spot_prices = (0..150_000).map(spot).collect();
+    });
+    let aws = fake.aws(Settings::default());
+    let list = aws.price_list("us-east-1", PriceExtent::All).await;
+    assert_eq!((list.prices.len(), list.problems.len()), (0, 2), "no part of a list");
+    assert!(list.problems.iter().all(|problem| problem.to_string().contains("or 100000 prices")));
+}
