@@ -76,6 +76,12 @@ pub(crate) enum WriteReason {
 }
 
 impl RecentWrites {
+    /// None but a deletion, of a group that had this capacity by an observation.
+    fn of_deletion(capacity: u32, unshown: u32, observation: &Observation) -> Self {
+        let (at, written) = (observation.begun, (None, observation.at));
+        Self { set: capacity, unshown, written, named: 0, seen: capacity, had_room: true, at, is_watched: true }
+    }
+
     /// Whether they may be why the capacity is this number, where deletions of so many instances are in flight: each of
     /// these may have lowered it once more.
     fn explain(&self, capacity: u32, in_flight: u32) -> bool {
@@ -172,17 +178,7 @@ impl GroupState {
         if has_room {
             self.within_capacity.extend(staying);
         }
-        let capacity = self.census().capacity;
-        let before = RecentWrites {
-            set: capacity,
-            unshown: self.in_flight.unshown(),
-            written: (None, self.observation.at),
-            named: 0,
-            seen: capacity,
-            had_room: true,
-            at: now,
-            is_watched: true,
-        };
+        let before = RecentWrites::of_deletion(self.census().capacity, self.in_flight.unshown(), &self.observation);
         let with_deletion = |recent: RecentWrites| RecentWrites {
             named: recent.named.saturating_add(lowered),
             had_room: recent.had_room && has_room,
@@ -228,18 +224,27 @@ impl GroupState {
         }
     }
 
-    /// Notes the deletions without a response that a read shows to have taken effect. One that was sent before a
-    /// capacity write lowers what that set, if it took effect after it.
+    /// Notes the deletions without a response whose instances a read shows to be going. They have just taken effect, or
+    /// are about to, where the instances are going for another reason. One that was sent before a capacity write lowers
+    /// what that set.
     pub(super) fn note_late_deletions(&mut self, observation: &Observation) {
+        let taken_effect = self.in_flight.taken_effect(observation);
+        let all: u32 = taken_effect.iter().map(|(_, lowered)| lowered).sum();
+        if all == 0 || self.is_guarded() {
+            return;
+        }
+        let (unshown, begun) = (self.in_flight.unshown(), observation.begun);
+        let capacity = observation.reading.desired.saturating_add(unshown);
+        // Where another client has set the capacity since, they lower what it set.
+        let of_others = RecentWrites::of_deletion(capacity, unshown, observation);
+        let of_others = RecentWrites { named: all, had_room: false, ..of_others };
+        let recent = self.standing_writes(begun).unwrap_or(of_others);
         let lost = self.lost_write.as_mut().map(|lost| &mut lost.then);
-        for writes in self.recent_writes.as_mut().into_iter().chain(lost) {
-            let Some(written) = writes.written.0 else { continue };
-            let taken_effect = self.in_flight.taken_effect(observation).into_iter();
-            let late = taken_effect.filter(|(sent, _)| *sent < written).map(|(_, lowered)| lowered).sum::<u32>();
-            if late > 0 {
-                writes.named = writes.named.saturating_add(late);
-                (writes.at, writes.is_watched) = (observation.begun.max(writes.at), true);
-            }
+        for writes in lost.into_iter().chain([self.recent_writes.insert(recent)]) {
+            let is_late = |sent| writes.written.0.is_some_and(|written| sent < written);
+            let late: u32 = taken_effect.iter().filter(|(sent, _)| is_late(*sent)).map(|(_, lowered)| lowered).sum();
+            writes.named = writes.named.saturating_add(late);
+            (writes.at, writes.is_watched) = (begun.max(writes.at), true);
         }
     }
 

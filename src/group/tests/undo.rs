@@ -20,6 +20,14 @@ fn going(numbers: std::ops::Range<u32>) -> Vec<Instance> {
 }
 
 impl Group {
+    /// A deletion that gets no response within ten seconds.
+    fn lose_deletion(&mut self, numbers: std::ops::Range<u32>) {
+        let (named, sent) = (ids(numbers), wall(self.seconds()));
+        self.state.send_deletion(&named, BTreeSet::new(), self.now);
+        self.now = self.now + Duration::from_secs(10);
+        self.state.lose_deletion(OperationId(9), named.into_iter().collect(), sent, self.now);
+    }
+
     /// The capacity that is raised back to, where activities show nothing that the cloud launched for reasons of its
     /// own.
     fn undone(&self) -> Option<u32> {
@@ -288,6 +296,27 @@ fn a_deletion_without_a_response_lowers_what_a_later_scale_up_set() {
     // Three of the five were going already, by another client's calls. Each call lowers the capacity.
     group.see(3, all(&[going(0..5), live(5..11)]));
     assert_eq!(group.undone(), Some(6));
+}
+
+#[test]
+fn a_deletion_without_a_response_is_undone_however_late_it_takes_effect() {
+    let mut group = Group::new(6, live(0..6));
+    group.lose_deletion(0..2);
+    // Another client's calls, each of which lowers the capacity. Then each of ours does.
+    group.see_at(25, 4, all(&[going(0..2), live(2..6)]));
+    group.see_at(35, 2, all(&[going(0..2), live(2..6)]));
+    assert_eq!(group.undone(), Some(4));
+}
+
+#[test]
+fn a_deletion_without_a_response_that_lowers_what_another_client_set_is_undone() {
+    let mut group = Group::new(9, live(0..9));
+    group.lose_deletion(0..3);
+    // Another client lowers the capacity, and AWS terminates seven: among them the three.
+    group.see_at(32, 2, live(0..9));
+    group.see_at(36, 2, all(&[going(0..7), live(7..9)]));
+    group.see_at(38, 0, all(&[going(0..7), live(7..9)]));
+    assert_eq!(group.undone(), Some(2));
 }
 
 #[test]

@@ -11,8 +11,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::Violation;
 use super::shown::{
-    Sizes, are_polls_failing, deletions, failed, has_surplus_in_scale_set, is_preempted, kept, kept_in_all, listed,
-    lives, sizes_of_all, was_handed_over,
+    Sizes, are_polls_failing, deletions, failed, has_failed_to_delete, has_surplus_in_scale_set, is_preempted, kept,
+    kept_in_all, listed, lives, sizes_of_all, was_handed_over,
 };
 use super::world::{World, whole, zone};
 
@@ -149,7 +149,7 @@ impl Autoscaler {
         self.check_minimum(world, group, kept_before, deleted)?;
         let accepted: Vec<ProviderId> =
             victims.into_iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_ok()).map(|(id, _)| id).collect();
-        self.delete_again(world, group, accepted).await
+        self.delete_again(world, group, accepted, began).await
     }
 
     /// A launch that fails during deletions takes the group below its minimum without a fault of Headcount's. So does
@@ -175,7 +175,13 @@ impl Autoscaler {
         Ok(())
     }
 
-    async fn delete_again(&mut self, world: &World, group: &str, ids: Vec<ProviderId>) -> Result<(), Violation> {
+    async fn delete_again(
+        &mut self,
+        world: &World,
+        group: &str,
+        ids: Vec<ProviderId>,
+        began: Duration,
+    ) -> Result<(), Violation> {
         let (_, deleting) = listed(world, group, InstanceState::Deleting).unwrap_or_default();
         let going: Vec<ProviderId> = ids.into_iter().filter(|id| deleting.contains(id)).collect();
         if going.is_empty() || is_preempted(world, group) || !self.is_exclusive || self.rng.bool() {
@@ -185,7 +191,7 @@ impl Autoscaler {
         let before = deletions(world, group, &going);
         let answer = world.mutate(group, Mutation::Delete(nodes), self.limit()).await;
         // One that failed in the meantime lives again, and is rightly asked for again.
-        let failed = going.iter().any(|id| lives(world, group, id));
+        let failed = has_failed_to_delete(world, group, &going, began);
         if answer.is_ok() && !failed && deletions(world, group, &going) > before {
             return Err(Violation::of("law 7", format!("{group}: {going:?} deleted twice")));
         }

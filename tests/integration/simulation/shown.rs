@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use headcount::cloud::{InstanceState, ProviderId};
-use headcount::clouds::simulated::{Call, CallKind, Group, GroupStyle, Overlap};
+use headcount::clouds::simulated::{Call, CallKind, Event, Group, GroupStyle, Overlap};
 use headcount::fleet::{NamedNode, NodeKind};
 
 use super::world::{World, whole, zone};
@@ -103,6 +103,16 @@ pub(super) fn deletions(world: &World, group: &str, ids: &[ProviderId]) -> usize
     let of_group = |call: &&Call| call.kind == CallKind::DeleteInstances && call.group.as_deref() == Some(whole(group));
     let names_one = |call: &&Call| call.detail.split(' ').any(|named| last_parts.contains(&named));
     world.cloud.faults(|faults| faults.calls().filter(of_group).filter(names_one).count())
+}
+
+/// Whether a deletion of any of these has failed since then.
+pub(super) fn has_failed_to_delete(world: &World, group: &str, ids: &[ProviderId], since: Duration) -> bool {
+    let names: Vec<&str> = ids.iter().filter_map(|id| id.as_str().rsplit('/').next()).collect();
+    world.cloud.world(|cloud, _| {
+        let is_failure = |event: &&Event| event.what.starts_with("deletion of ") && event.at >= since;
+        let mut recent = cloud.events().filter(is_failure).filter(|event| *event.group == *whole(group));
+        recent.any(|event| names.iter().any(|name| event.what.contains(&format!(" {name} failed: "))))
+    })
 }
 
 /// The group's minimum, and its listed instances in this state without a failure.
