@@ -164,8 +164,8 @@ fn settings(profile: ReservedProfile, size: &NodeSize) -> Settings {
     match profile {
         ReservedProfile::Eks => {
             settings.kube.insert(CPU.into(), eks_cpu(size.cpu));
-            // nodeadm counts the pods that the network interfaces serve, regardless of the kubelet's limit. Karpenter
-            // counts those of the limit on Windows; which of them Windows nodes do is not known.
+            // nodeadm counts the pods that the network interfaces serve, regardless of the kubelet's limit. On Windows,
+            // Karpenter counts the limit. What the nodes themselves count is not known, so the higher number is used.
             let of_limit = if size.operating_system == OperatingSystem::Windows { size.pods } else { 0 };
             let pods = size.network_pods.max(of_limit);
             settings.kube.insert(MEMORY.into(), mebibytes(255 + 11 * u64::from(pods)));

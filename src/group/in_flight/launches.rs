@@ -67,7 +67,8 @@ struct Shown {
 
 impl Shown {
     /// The one that the capacity is taken to lack before others comes first. Of those that a write may have undone, that
-    /// is the one whose time is up first: the cloud acts on it first. If it was another one, both are raised for.
+    /// is the one whose time is up first: the cloud acts on it first. If another one was undone, the capacity is raised for
+    /// both.
     fn order(&self) -> impl Ord + use<> {
         let Launch { launched, may_be_undone, id, .. } = &self.launch;
         let known_at = launched.as_ref().map(|known| known.at);
@@ -201,8 +202,8 @@ impl InFlight {
         now: Time,
         shown: &Observation,
     ) {
-        // What is no longer waited for is still missing where a write may have undone it: this launch does not make up
-        // for it.
+        // A launch that a write may have undone is still missing when it is no longer waited for. This one does not make
+        // up for it.
         if !self.launches.iter().any(|launch| launch.may_be_undone) {
             self.expect(self.written_capacity(&shown.reading));
         }
@@ -255,7 +256,7 @@ impl InFlight {
         }
     }
 
-    /// The capacity that was written last includes all that is not waited for any more.
+    /// The capacity that was written last includes the launches that are no longer waited for: it did not undo them.
     pub(crate) fn note_included(&mut self) {
         self.launches.iter_mut().for_each(|launch| launch.may_be_undone &= launch.unshown > 0);
     }

@@ -42,7 +42,7 @@ pub(crate) struct InFlight {
     etags: VecDeque<String>,
     /// Launches whose outcome is not known, or that observations need not show yet, oldest first.
     launches: Vec<Launch>,
-    /// The capacity that these lead to, without what is not waited for any more where nothing of ours undid it.
+    /// The capacity that these lead to. Where no write may have undone one, the next launch starts from what was read.
     #[serde(default, skip_serializing_if = "is_zero")]
     expected: u32,
     /// Instances whose deletions lower that capacity.

@@ -76,7 +76,7 @@ pub(crate) enum WriteReason {
 }
 
 impl RecentWrites {
-    /// None but a deletion, of a group that had this capacity by an observation.
+    /// What a deletion begins with that follows no write of ours: the group had this capacity when it was observed.
     fn of_deletion(capacity: u32, unshown: u32, observation: &Observation) -> Self {
         let (at, written) = (observation.begun, (None, observation.at));
         Self { set: capacity, unshown, written, named: 0, seen: capacity, had_room: true, at, is_watched: true }
@@ -235,10 +235,10 @@ impl GroupState {
         }
         let (unshown, begun) = (self.in_flight.unshown(), observation.begun);
         let capacity = observation.reading.desired.saturating_add(unshown);
-        // Where another client has set the capacity since, they lower what it set.
-        let of_others = RecentWrites::of_deletion(capacity, unshown, observation);
-        let of_others = RecentWrites { named: all, had_room: false, ..of_others };
-        let recent = self.standing_writes(begun).unwrap_or(of_others);
+        let anew = RecentWrites::of_deletion(capacity, unshown, observation);
+        // Where another client has set the capacity since our last write, these deletions lower what it set.
+        let anew = RecentWrites { named: all, had_room: false, ..anew };
+        let recent = self.standing_writes(begun).unwrap_or(anew);
         let lost = self.lost_write.as_mut().map(|lost| &mut lost.then);
         for writes in lost.into_iter().chain([self.recent_writes.insert(recent)]) {
             let is_late = |sent| writes.written.0.is_some_and(|written| sent < written);

@@ -15,8 +15,8 @@ use super::frames::FrameWatch;
 /// A client that has not read a single byte of its responses for this long is gone or malicious.
 const UNREAD_LIMIT: Duration = Duration::from_secs(20);
 
-/// Most streams at a time on one connection: health checks and reflection. Real clients have one. One of reflection that
-/// is not read holds 50 KiB.
+/// Most streams at a time on one connection: health checks and reflection. Real clients have one. A stream of reflection
+/// that is not read holds 64 KiB: 5,760 of them took 360 MiB.
 const STREAMS_MAX: usize = 4;
 
 /// How far a connection has come.
@@ -125,11 +125,11 @@ impl ClientState {
         self.responses.held()
     }
 
-    /// The place of a stream, while it lasts.
+    /// A place for one more stream, which is free again once it is dropped.
     ///
     /// # Errors
     ///
-    /// If this connection has as many streams as it may have.
+    /// If this connection has [`STREAMS_MAX`] streams already.
     pub(crate) fn place_for_stream(&self) -> Result<OwnedSemaphorePermit, TryAcquireError> {
         Arc::clone(&self.streams).try_acquire_owned()
     }

@@ -68,6 +68,10 @@ fn is_grpc(request: &Request<Incoming>) -> bool {
         && encoding.is_some_and(|rest| matches!(rest.chars().next(), None | Some('+' | ';')))
 }
 
+fn no_room() -> Status {
+    Status::resource_exhausted("the requests on this port hold too many bytes; try again later")
+}
+
 /// Receives the message of a call, and has it answered. Until the message is complete, the call is not under way: it
 /// keeps neither the connection's place nor a shutdown waiting.
 async fn call(
@@ -96,8 +100,8 @@ async fn call(
     response
 }
 
-/// Has a request answered that streams. Its place is taken until the response ends: what waits in a stream that is not
-/// read has no other limit, and a watch has none of time.
+/// Responds to a request that streams. It keeps its place until the response ends: nothing else limits what waits in a
+/// stream that is not read, or how long a watch lasts.
 async fn stream(
     port: &Port,
     client: &Arc<ClientState>,
@@ -125,7 +129,6 @@ async fn routed(port: &Port, request: Request<Body>) -> Response<Body> {
 /// Receives a whole message, within its limits and the bytes that this client may hold. It is copied: frames of one
 /// byte each would keep whole buffers of the HTTP library.
 async fn receive(client: &ClientState, mut body: Incoming, limit: &MessageLimit) -> Result<(Bytes, Charge), Status> {
-    let no_room = || Status::resource_exhausted("the requests on this port hold too many bytes; try again later");
     let mut message = BytesMut::new();
     let mut charge = client.hold_request(0).ok_or_else(no_room)?;
     while let Some(frame) = body.frame().await {
@@ -237,8 +240,7 @@ impl hyper::body::Body for StreamBody {
         let frame = frame.map_data(|data| Bytes::copy_from_slice(&data));
         if let Some(data) = frame.data_ref() {
             let Some(charge) = self.client.hold_request(data.len()) else {
-                let message = "the unfinished requests on this port hold too many bytes; try again later";
-                return Poll::Ready(Some(Err(Status::resource_exhausted(message))));
+                return Poll::Ready(Some(Err(no_room())));
             };
             self.held.push(charge);
         }

@@ -25,7 +25,7 @@ const KEEPALIVE_LIMIT: Duration = Duration::from_secs(10);
 /// CA keeps one connection open forever, and sees renewed certificates only on a new one.
 const CONNECTION_AGE_MAX: Duration = Duration::from_secs(60 * 60);
 /// The most concurrent calls on one connection. CA makes a few dozen at most.
-const STREAMS_MAX: u32 = 100;
+const CALLS_MAX: u32 = 100;
 /// The most bytes of a request's head. Those of CA have a few hundred. They do not count as bytes that a client holds.
 const HEAD_BYTES_MAX: u32 = 8 * 1024;
 /// A connection that must end and has no call under way is closed after this time. Clients close it themselves within
@@ -125,7 +125,7 @@ fn server() -> http2::Builder<TokioExecutor> {
         .timer(TokioTimer::new())
         .keep_alive_interval(Some(KEEPALIVE_EVERY))
         .keep_alive_timeout(KEEPALIVE_LIMIT)
-        .max_concurrent_streams(STREAMS_MAX)
+        .max_concurrent_streams(CALLS_MAX)
         .max_header_list_size(HEAD_BYTES_MAX);
     server
 }
