@@ -156,7 +156,7 @@ impl Autoscaler {
     /// one that failed a moment ago, where operations cannot be polled: the capacity that the cloud took back looks
     /// like a read that lags. What a process that crashed a moment ago asked for may still take effect, and how it is
     /// counted shows later. In a scale set, a surplus of the cloud's own looks like instances that outlived a
-    /// reduction: nothing says why a VM was created (seed 148208).
+    /// reduction: nothing says why a VM was created.
     fn check_minimum(&self, world: &World, group: &str, before: u32, deleted: usize) -> Result<(), Violation> {
         let is_checked = self.is_exclusive
             && deleted > 0

@@ -9,6 +9,7 @@ mod read_fault;
 mod source;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -53,8 +54,8 @@ pub struct Faults {
     pub denied: BTreeSet<CallKind>,
     /// When the last write to each group was sent that got no response.
     lost: BTreeMap<String, Duration>,
-    /// When a read last showed each group as it had been before.
-    last_stale: BTreeMap<String, Duration>,
+    /// When reads showed each group as it had been before, and how long before.
+    stale: BTreeMap<String, BTreeMap<Duration, Duration>>,
     rng: Rng,
     call_faults: Script<CallFault>,
     read_faults: Script<ReadFault>,
@@ -71,7 +72,7 @@ impl Faults {
             read_lags: BTreeMap::new(),
             denied: BTreeSet::new(),
             lost: BTreeMap::new(),
-            last_stale: BTreeMap::new(),
+            stale: BTreeMap::new(),
             rng: Rng::with_seed(seed),
             call_faults: Script::default(),
             read_faults: Script::default(),
@@ -134,15 +135,25 @@ impl Faults {
     /// The next fault of a read of a group.
     pub fn read_fault(&mut self, at: Duration, kind: CallKind, group: &str) -> Option<ReadFault> {
         let read_fault = self.next_read_fault(at, kind, group);
-        if matches!(read_fault, Some(ReadFault::Stale(_))) {
-            self.last_stale.insert(group.to_owned(), at);
+        if let Some(ReadFault::Stale(age)) = read_fault {
+            let stale = self.stale.entry(group.to_owned()).or_default();
+            stale.insert(at, age);
+            if stale.len() > CALLS_MAX {
+                stale.pop_first();
+            }
         }
         read_fault
     }
 
     /// When a read last showed a group as it had been before.
     pub fn last_stale_read(&self, group: &str) -> Option<Duration> {
-        self.last_stale.get(group).copied()
+        self.stale.get(group)?.last_key_value().map(|(at, _)| *at)
+    }
+
+    /// How far the reads of a group lagged behind at most between these moments.
+    pub fn lagged(&self, group: &str, between: RangeInclusive<Duration>) -> Duration {
+        let stale = self.stale.get(group).into_iter().flat_map(|stale| stale.range(between.clone()));
+        stale.map(|(_, age)| *age).max().unwrap_or_default()
     }
 
     fn next_read_fault(&mut self, at: Duration, kind: CallKind, group: &str) -> Option<ReadFault> {

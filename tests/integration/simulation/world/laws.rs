@@ -19,13 +19,14 @@ const SETTLE_LIMIT: Duration = Duration::from_secs(40 * 60);
 pub(super) const AFTER_CRASH: Duration = Duration::from_secs(45);
 /// How long after a crash a termination that was sent twice may cost an instance. The one of the crashed process
 /// takes effect up to 22 s later. Until then the next process may send it again, and that one takes effect up to 22 s
-/// later, too. Auto Scaling lowers the capacity twice, and tolerates the surplus for [`SURPLUS_TOLERATED`] (seed
-/// 223278).
+/// later, too. Auto Scaling lowers the capacity twice, and tolerates the surplus for [`SURPLUS_TOLERATED`].
 const REPEATED_AFTER_CRASH: Duration = Duration::from_secs(22 + 22 + 25);
 /// How long an Auto Scaling group tolerates a surplus, and how long a call about it may take.
 const SURPLUS_TOLERATED: Duration = Duration::from_secs(25);
 /// How long a call may take to take effect, where the cloud responds in time.
 const CALL_LASTS: Duration = Duration::from_millis(1_500);
+/// When the simulated client gives up a call without a response.
+const GIVEN_UP_AFTER: Duration = Duration::from_secs(10);
 /// How long Headcount waits for activities: `DETAIL_LIMIT`.
 const ACTIVITY_PATIENCE: Duration = Duration::from_secs(2);
 /// A launch takes as long as EC2 takes, up to this.
@@ -33,6 +34,15 @@ const LAUNCH_LASTS: Duration = Duration::from_secs(20);
 /// How long a deletion may count before a read settles it: 10 s until its client gives up, 30 s in which reads may
 /// lag, and the reads themselves.
 pub(super) const UNSETTLED: Duration = Duration::from_secs(75);
+
+/// When a deletion takes effect that the cloud carries out after its client gave up. A capacity is computed on the read
+/// before it was sent, however late it takes effect.
+fn takes_effect(call: &Call) -> Duration {
+    match (call.kind, &call.call_fault) {
+        (CallKind::DeleteInstances, Some(CallFault::Late(later))) => call.at + GIVEN_UP_AFTER + *later,
+        _ => call.at,
+    }
+}
 
 impl World {
     /// Law 11: no capacity is above what was requested. Exact only where no other client changes anything, and the
@@ -115,25 +125,27 @@ impl World {
         })
     }
 
-    /// Whether another client set the capacity between a write, shortly before, and the read that this was computed from
-    /// (`changed-between-read-and-write`). No read shows that capacity, so nothing is raised back to it. After a
-    /// deletion, what it lowered twice looks like the other client's reduction.
+    /// Whether another client set the capacity between a write, shortly before, and the read that this was computed from,
+    /// or the last read before a deletion took effect (`changed-between-read-and-write`). No read shows that capacity, so
+    /// nothing is raised back to it. What a deletion lowered once more looks like the other client's reduction.
     fn was_resized_in_between(&self, group: &str, at: Duration) -> bool {
         let ledger = self.ledger.borrow();
         let resized = ledger.resized.get(group).map(Vec::as_slice).unwrap_or_default();
         self.cloud.faults(|faults| {
             let of_group = || faults.calls().filter(|call| call.group.as_deref() == Some(group));
-            let is_recent = |call: &&Call| call.at <= at && at <= call.at + SURPLUS_TOLERATED;
+            let is_recent = |call: &&Call| call.at <= at && at <= takes_effect(call) + SURPLUS_TOLERATED;
             let is_write = |call: &&Call| matches!(call.kind, CallKind::SetCapacity | CallKind::DeleteInstances);
             let mut writes = of_group().filter(is_write).filter(is_recent);
             writes.any(|write| {
-                let reads = of_group().filter(|call| call.kind == CallKind::Observe && call.at < write.at);
+                let effect = takes_effect(write);
+                let reads = of_group().filter(|call| call.kind == CallKind::Observe && call.at < effect);
                 let Some(read) = reads.map(|call| call.at).max() else { return false };
                 // Another process launches, and its launch raises the capacity meanwhile.
                 let is_under_way = |call: &Call| call.at <= write.at && read <= call.at + LAUNCH_LASTS;
                 let is_another = |call: &Call| self.has_sent(call) != self.has_sent(write);
                 let mut launches = of_group().filter(|call| call.kind == CallKind::Launch);
-                resized.iter().any(|resized| (read..=write.at + CALL_LASTS).contains(resized))
+                let shown = read.saturating_sub(faults.lagged(group, read..=effect));
+                resized.iter().any(|resized| (shown..=effect + CALL_LASTS).contains(resized))
                     || (write.kind == CallKind::SetCapacity
                         && launches.any(|call| is_under_way(call) && is_another(call)))
             })
@@ -188,7 +200,7 @@ impl World {
     /// Whether all instances that the capacity has room for may just have been deleted. Either a deletion got no
     /// response, and its instances count as being deleted (law 7), or the cloud has a surplus of its own, and only
     /// the next read shows whether a deletion lowered the capacity or the surplus. Or a read was old, and some of
-    /// what was named was on its way out already (seeds 94895 and 170453).
+    /// what was named was on its way out already.
     pub(in crate::simulation) fn has_unsettled_deletion(&self, group: &str) -> bool {
         let (has_surplus, since) = (self.has_had_surplus(group), self.cloud.elapsed().saturating_sub(UNSETTLED));
         self.cloud.faults(|faults| {
