@@ -1,14 +1,15 @@
 //! What happens beside the writes: listings, reads that no write waits for, launch activity, and the ends of polls.
 
 use std::mem;
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use super::Group;
 use super::event::{Effect, Event, ListingKey, Note, ReadResult};
 use super::job::{Answer, Call};
 use super::limits::{DETAIL_LIFE, SETTLE};
 use super::observation::Observation;
+use super::{Group, Time};
 use crate::cloud::{CloudError, GroupReading, InstanceState, LaunchActivity, Shortfall};
 
 /// Which reads beside the writes are under way.
@@ -77,8 +78,9 @@ impl Group {
     /// beside.
     fn listed(&mut self, read: ReadResult, listing: ListingKey) {
         let ReadResult { reading, begun, at } = read;
-        let reading = reading.ok().flatten().filter(|_| !self.is_outdated(begun));
-        let Some(reading) = reading else { return self.effects.push(Effect::Adopted(listing)) };
+        let Some(reading) = reading.ok().flatten().filter(|reading| self.is_up_to_date(reading, begun, at)) else {
+            return self.effects.push(Effect::Adopted(listing));
+        };
         let observation = match reading.instances {
             None if self.needs_detail(&reading) => return self.read_beside(Some(listing)),
             None => Some(self.state.observation().with_capacity_of(*reading, begun, at)),
@@ -87,6 +89,15 @@ impl Group {
         if let Some(observation) = observation {
             self.consider(observation, Some(listing));
         }
+    }
+
+    /// Whether this was read after all that is known.
+    fn is_up_to_date(&mut self, reading: &GroupReading, begun: Time, at: SystemTime) -> bool {
+        let is_outdated = self.is_outdated(begun);
+        if is_outdated {
+            self.state.note_unused(reading.desired, at);
+        }
+        !is_outdated
     }
 
     fn needs_detail(&self, reading: &GroupReading) -> bool {
@@ -112,7 +123,7 @@ impl Group {
         let is_outdated = self.is_outdated(begun);
         let mut waiting = listing;
         match reading {
-            Ok(Some(reading)) if !is_outdated => {
+            Ok(Some(reading)) if self.is_up_to_date(&reading, begun, at) => {
                 if let Some(observation) = Observation::new(*reading, begun, at) {
                     self.read_beside = Some((begun, self.now));
                     self.consider(observation, waiting.take());
@@ -140,7 +151,7 @@ impl Group {
         if let Some(why) = self.doubt_of(&observation) {
             if !self.confirms(&why, observation.begun) {
                 self.log(Note::InDoubt(why.clone()));
-                self.put_in_doubt(why, listing);
+                self.put_in_doubt(why, &observation, listing);
                 self.plan_read();
                 return;
             }

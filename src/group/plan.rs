@@ -464,7 +464,8 @@ fn is_idle(state: &GroupState) -> bool {
 pub(crate) fn undone_capacity(state: &GroupState, own: Option<&OwnLaunches>) -> Option<u32> {
     let reading = &state.observation().reading;
     // Where deletions can fail, the instances live on by themselves, and the next scale-up makes room for them.
-    if reading.consistency.deletions == Deletions::CanFail {
+    // And what a launch is about to raise, a write would undo: that shows sooner than the cloud acts.
+    if reading.consistency.deletions == Deletions::CanFail || state.in_flight().is_raising() {
         return None;
     }
     let owed = state.room_owed(own)?;
@@ -483,5 +484,7 @@ pub(crate) fn undone_capacity(state: &GroupState, own: Option<&OwnLaunches>) -> 
     if owed.undoes_a_later_write {
         return Some(to.max(meant.min(reading.max)).saturating_sub(unshown));
     }
-    (to > meant && to >= state.own_capacity()).then(|| to.saturating_sub(unshown))
+    // Unless a deletion without a response has lowered it since: then it is written once more.
+    let is_enough = if state.in_flight().unheard_of(state.observation().at) > 0 { to >= meant } else { to > meant };
+    (is_enough && to >= state.own_capacity()).then(|| to.saturating_sub(unshown))
 }

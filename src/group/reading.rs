@@ -163,7 +163,7 @@ impl Group {
             if !self.confirms(&why, observation.begun) {
                 self.log(Note::InDoubtForWrite(why.clone()));
                 let reason = format!("its observations contradict each other: {why}");
-                self.put_in_doubt(why, None);
+                self.put_in_doubt(why, &observation, None);
                 return self.read_again(reason, job, Wanted { is_gone: false, ..wanted });
             }
             self.log(Note::Confirmed(why));
@@ -240,7 +240,8 @@ impl Group {
 
     /// Keeps an observation from being used until a second one confirms it. One that agrees with an earlier one, but
     /// was read too soon after it, changes nothing.
-    pub(super) fn put_in_doubt(&mut self, why: Doubt, listing: Option<ListingKey>) {
+    pub(super) fn put_in_doubt(&mut self, why: Doubt, observation: &Observation, listing: Option<ListingKey>) {
+        self.state.note_unused(observation.reading.desired, observation.at);
         let waiting = self.doubted.as_mut().and_then(|earlier| earlier.listing.take());
         let (kept, released) = (listing.or(waiting), listing.and(waiting));
         released.into_iter().for_each(|listing| self.effects.push(Effect::Adopted(listing)));

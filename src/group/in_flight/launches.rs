@@ -193,6 +193,14 @@ impl InFlight {
         self.launches.iter().any(|launch| !launch.is_settled())
     }
 
+    /// Whether a launch is about to raise the capacity, or has just done so: its instances are known, and no capacity that
+    /// was read has shown it. A capacity written now may undo it.
+    pub(crate) fn is_raising(&self) -> bool {
+        let is_awaited = |launch: &&Launch| launch.unshown > 0 && !launch.may_be_undone;
+        let mut known = self.launches.iter().filter(is_awaited).filter_map(|launch| launch.launched.as_ref());
+        known.any(|known| !known.is_shown)
+    }
+
     /// A launch of as many instances is being sent.
     pub(crate) fn start_launch(
         &mut self,

@@ -94,6 +94,16 @@ impl InFlight {
         self.operations.iter().filter_map(Operation::deletes).map(|ids| count(ids.len())).sum()
     }
 
+    /// How many instances those name that were sent before this moment, by the cloud's clock, and got no response. Each may
+    /// still lower the capacity, also where a read shows it going: for another reason, then.
+    pub(crate) fn unheard_of(&self, before: SystemTime) -> u32 {
+        let unheard = self.operations.iter().filter(|one| one.sent < before).filter_map(|one| match &one.request {
+            OperationRequest::Deletion { ids, is_resubmitted: true, .. } => Some(count(ids.len())),
+            _ => None,
+        });
+        unheard.sum()
+    }
+
     /// Whether an accepted deletion names this instance.
     pub(crate) fn deletes(&self, id: &ProviderId) -> bool {
         // Every instance that an operation deletes has an accounting: most lookups end there.

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::{CapacityWrite, GroupState};
 use crate::cloud::{Counts, GrowsBy, Instance, OwnLaunches, ProviderId, Reads};
 use crate::group::Time;
+use crate::group::in_flight::InFlight;
 use crate::group::limits::{LATE, SETTLE, UNDO_WINDOW};
 use crate::group::observation::{Observation, count, is_zero};
 use crate::group::operation::Operation;
@@ -82,10 +83,11 @@ impl RecentWrites {
         Self { set: capacity, unshown, written, named: 0, seen: capacity, had_room: true, at, is_watched: true }
     }
 
-    /// Whether they may be why the capacity is this number, where deletions of so many instances are in flight: each of
-    /// these may have lowered it once more.
-    fn explain(&self, capacity: u32, in_flight: u32) -> bool {
-        let twice = self.named.min(in_flight);
+    /// Whether they may be why the capacity is this number. Each instance that was named since may have lowered it once
+    /// more, while its deletion is in flight, and so may one named before, whose deletion got no response.
+    fn explain(&self, capacity: u32, in_flight: &InFlight) -> bool {
+        let unheard = self.written.0.map_or(0, |sent| in_flight.unheard_of(sent));
+        let twice = self.named.min(in_flight.named()).saturating_add(unheard);
         let lowest = self.result().saturating_sub(twice);
         (lowest..=self.set).contains(&capacity)
     }
@@ -208,10 +210,7 @@ impl GroupState {
         let (desired, begun) = (observation.reading.desired, observation.begun);
         // Launches that were in flight may have added to it since.
         let with_launches = desired..=desired.saturating_add(self.in_flight.unshown());
-        let lost = self.lost_write.as_mut().map(|lost| &mut lost.then);
-        for writes in self.recent_writes.as_mut().into_iter().chain(lost).filter(|writes| desired > writes.set) {
-            writes.seen = writes.seen.max(desired.saturating_add(writes.named));
-        }
+        self.note_seen(desired, |writes| desired > writes.set);
         let Some(lost) = &mut self.lost_write else { return };
         if !lost.is_shown && with_launches.contains(&lost.then.set) {
             lost.is_shown = true;
@@ -221,6 +220,20 @@ impl GroupState {
         }
         if begun > lost.until {
             self.lost_write = None;
+        }
+    }
+
+    /// Notes the capacity that a read showed at this moment, by the cloud's clock, which is not used: it is in doubt, or a
+    /// write of ours overtook it, and may have undone another client's raise.
+    pub(crate) fn note_unused(&mut self, desired: u32, at: SystemTime) {
+        self.note_seen(desired, |writes| writes.written.0.is_some_and(|sent| sent <= at));
+    }
+
+    /// Notes that a read showed this capacity after some of these writes.
+    fn note_seen(&mut self, desired: u32, is_after: impl Fn(&RecentWrites) -> bool) {
+        let lost = self.lost_write.as_mut().map(|lost| &mut lost.then);
+        for writes in self.recent_writes.as_mut().into_iter().chain(lost).filter(|writes| is_after(writes)) {
+            writes.seen = writes.seen.max(desired.saturating_add(writes.named));
         }
     }
 
@@ -313,8 +326,8 @@ impl GroupState {
     pub(crate) fn room_owed(&self, own: Option<&OwnLaunches>) -> Option<RoomOwed> {
         let observation = &self.observation;
         let desired = observation.reading.desired.saturating_add(self.in_flight.unshown());
-        let deleted = self.in_flight.named();
-        let explains = |writes: &RecentWrites| writes.at <= observation.detailed && writes.explain(desired, deleted);
+        let explains =
+            |writes: &RecentWrites| writes.at <= observation.detailed && writes.explain(desired, &self.in_flight);
         let own_last = self.recent_writes(observation.begun).filter(explains);
         let lost = self.lost_write.map(|lost| lost.then).filter(explains);
         let writes = own_last.or(lost)?;
@@ -346,10 +359,11 @@ impl GroupState {
         if self.is_guarded() || observation.reading.consistency.reads != Reads::Together {
             return None;
         }
-        let (desired, capacity) = (observation.reading.desired, self.census().capacity);
+        let (reading, capacity) = (&observation.reading, self.census().capacity);
+        let is_explained = in_flight.written_capacity(reading) != reading.desired;
         let is_undated = |one: &&Operation| match one.deletes() {
             Some(ids) => ids.iter().any(|id| in_flight.is_unread(id)),
-            None => one.is_unpolled_growth() && capacity != desired,
+            None => one.is_unpolled_growth() && is_explained,
         };
         let operations = in_flight.operations().iter().filter(is_undated).map(|one| one.sent);
         let written = self.recent_writes(observation.begun).filter(|_| capacity < self.own_capacity());
@@ -365,7 +379,7 @@ impl GroupState {
     fn standing_writes(&self, now: Time) -> Option<RecentWrites> {
         let desired = self.observation.reading.desired.saturating_add(self.in_flight.unshown());
         let is_younger = |recent: &RecentWrites| self.observation.at > recent.written.1 + SETTLE;
-        let explains = |recent: &RecentWrites| recent.explain(desired, self.in_flight.named());
+        let explains = |recent: &RecentWrites| recent.explain(desired, &self.in_flight);
         self.recent_writes(now).filter(|recent| !is_younger(recent) || explains(recent))
     }
 

@@ -448,3 +448,33 @@ fn nothing_is_lowered_until_reads_show_a_launch() {
     group.see(5, running(0..4));
     assert_eq!(plan::reduced_capacity(&group.state, 0), None, "it is to be raised");
 }
+
+/// A capacity written now may undo what the launch has just raised.
+#[test]
+fn nothing_is_raised_back_while_a_launch_is_about_to_raise_the_capacity() {
+    let mut group = Group::new(5, counted(0..5));
+    let launch = group.launch(2);
+    group.end(launch, 5..7);
+    group.delete_with(0..1, None);
+    // It was going already, and AWS lowers the capacity for each call.
+    let listed = || all(&[deleting(0..1, Counts::No), counted(1..7)]);
+    group.see(3, listed());
+    assert_eq!(undone(&group), None, "the launch may have raised it a moment ago");
+    group.pass(10);
+    group.see(5, listed());
+    assert_eq!(undone(&group), Some(6), "its time is up");
+}
+
+/// It would be read every 50 ms otherwise.
+#[test]
+fn a_launch_in_flight_leaves_a_read_dated() {
+    let mut group = Group::new(3, counted(0..3));
+    group.write(3, 4, None);
+    group.launch(2);
+    let launched = vec![Launched { instance: id(3).instance().to_owned(), at: wall(10) }];
+    group.state.learn_activity(LaunchActivity { launched, ..LaunchActivity::default() });
+    group.see_at(12, 3, counted(0..3));
+    assert!(group.state.undated_since().is_some(), "it may be older than the write");
+    group.see_at(15, 4, counted(0..4));
+    assert_eq!(group.state.undated_since(), None, "the instance was launched after the write");
+}

@@ -420,3 +420,28 @@ fn a_scale_up_does_not_wait_for_the_launch_activity_that_is_read_beside_it() {
     assert_eq!(written(&machine.step(Event::Read(machine.read(Ok(lacking))))), Some(5));
     assert!(machine.reads_activity_beside);
 }
+
+/// Another client raises the capacity while a write of ours is on its way, and that undoes it. Only a listing showed it.
+#[test]
+fn what_a_listing_showed_while_a_write_was_on_its_way_is_raised_back_to() {
+    let of = |desired, live| reading(desired, Some(counted(0..live)));
+    let raised_back = |shown: Option<u32>| {
+        let mut machine = Machine::new(of(9, 9));
+        machine.request(Mutation::Increase(1));
+        assert_eq!(written(&machine.step(Event::Read(machine.read(Ok(of(9, 9)))))), Some(10));
+        machine.pass(7);
+        if let Some(shown) = shown {
+            machine.step(Event::Listed(machine.read(Ok(of(shown, 9))), ListingKey(1)));
+        }
+        machine.pass(1);
+        machine.step(Event::CapacityWritten(Ok(Acceptance::default())));
+        let effects = machine.read_beside(&of(10, 20));
+        if !asks_for_activity(&effects) {
+            return None;
+        }
+        machine.step(Event::Activity(Ok(LaunchActivity::default())));
+        written(&machine.step(Event::Read(machine.read(Ok(of(10, 20))))))
+    };
+    assert_eq!(raised_back(None), None, "no read showed more than 10");
+    assert_eq!(raised_back(Some(20)), Some(20));
+}

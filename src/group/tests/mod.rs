@@ -4,6 +4,7 @@ mod accounting;
 mod deletions;
 mod doubts;
 mod etags;
+mod late_deletions;
 mod launching;
 mod lowering;
 mod machine;

@@ -11,26 +11,18 @@ fn launched<const N: usize>(numbers: [u32; N]) -> OwnLaunches {
 }
 
 /// Instances as AWS lists them: the capacity counts those that live.
-fn live(numbers: std::ops::Range<u32>) -> Vec<Instance> {
+pub(super) fn live(numbers: std::ops::Range<u32>) -> Vec<Instance> {
     numbers.map(|number| instance(number, InstanceState::Running, Counts::Yes)).collect()
 }
 
-fn going(numbers: std::ops::Range<u32>) -> Vec<Instance> {
+pub(super) fn going(numbers: std::ops::Range<u32>) -> Vec<Instance> {
     deleting(numbers, Counts::No)
 }
 
 impl Group {
-    /// A deletion that gets no response within ten seconds.
-    fn lose_deletion(&mut self, numbers: std::ops::Range<u32>) {
-        let (named, sent) = (ids(numbers), wall(self.seconds()));
-        self.state.send_deletion(&named, BTreeSet::new(), self.now);
-        self.now = self.now + Duration::from_secs(10);
-        self.state.lose_deletion(OperationId(9), named.into_iter().collect(), sent, self.now);
-    }
-
     /// The capacity that is raised back to, where activities show nothing that the cloud launched for reasons of its
     /// own.
-    fn undone(&self) -> Option<u32> {
+    pub(super) fn undone(&self) -> Option<u32> {
         plan::undone_capacity(&self.state, Some(&OwnLaunches::default()))
     }
 
@@ -40,7 +32,7 @@ impl Group {
     }
 
     /// Sends a deletion that the cloud accepts, as AWS does.
-    fn terminate(&mut self, numbers: std::ops::Range<u32>) {
+    pub(super) fn terminate(&mut self, numbers: std::ops::Range<u32>) {
         let operation = self.delete(numbers);
         self.state.stop_polling(operation, self.now);
     }
@@ -269,54 +261,6 @@ fn a_write_without_a_response_that_lands_after_a_raise_of_another_client_is_rais
     assert_eq!(group.undone(), Some(3));
     group.see(1, live(0..4));
     assert_eq!(group.undone(), Some(3), "no read showed more");
-}
-
-#[test]
-fn instances_whose_deletion_got_no_response_are_made_room_for_while_they_are_listed() {
-    let mut group = Group::new(12, live(0..12));
-    let named = ids(0..4);
-    group.state.send_deletion(&named, BTreeSet::new(), group.now);
-    group.state.lose_deletion(OperationId(9), named.into_iter().collect(), wall(1), group.now);
-    group.see(12, live(0..12));
-    assert_eq!(group.undone(), None);
-    // Two of the four are being terminated. The other two stay live, and the capacity is lower by all four.
-    group.see(8, all(&[going(0..2), live(2..12)]));
-    assert_eq!(group.undone(), Some(10));
-}
-
-#[test]
-fn a_deletion_without_a_response_lowers_what_a_later_scale_up_set() {
-    let mut group = Group::new(9, live(0..9));
-    let named = ids(0..5);
-    group.state.send_deletion(&named, BTreeSet::new(), group.now);
-    group.state.lose_deletion(OperationId(9), named.into_iter().collect(), wall(0), group.now);
-    group.see(9, live(0..9));
-    group.write(9, 11, None);
-    group.see(11, live(0..11));
-    // Three of the five were going already, by another client's calls. Each call lowers the capacity.
-    group.see(3, all(&[going(0..5), live(5..11)]));
-    assert_eq!(group.undone(), Some(6));
-}
-
-#[test]
-fn a_deletion_without_a_response_is_undone_however_late_it_takes_effect() {
-    let mut group = Group::new(6, live(0..6));
-    group.lose_deletion(0..2);
-    // Another client's calls, each of which lowers the capacity. Then each of ours does.
-    group.see_at(25, 4, all(&[going(0..2), live(2..6)]));
-    group.see_at(35, 2, all(&[going(0..2), live(2..6)]));
-    assert_eq!(group.undone(), Some(4));
-}
-
-#[test]
-fn a_deletion_without_a_response_that_lowers_what_another_client_set_is_undone() {
-    let mut group = Group::new(9, live(0..9));
-    group.lose_deletion(0..3);
-    // Another client lowers the capacity, and AWS terminates seven: among them the three.
-    group.see_at(32, 2, live(0..9));
-    group.see_at(36, 2, all(&[going(0..7), live(7..9)]));
-    group.see_at(38, 0, all(&[going(0..7), live(7..9)]));
-    assert_eq!(group.undone(), Some(2));
 }
 
 #[test]

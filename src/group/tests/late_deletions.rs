@@ -1,0 +1,104 @@
+//! Deletions without a response, and what they make of the capacity when they take effect (laws 7 and 11).
+
+use super::undo::{going, live};
+use super::*;
+
+impl Group {
+    /// A deletion that gets no response within ten seconds.
+    fn lose_deletion(&mut self, numbers: std::ops::Range<u32>) {
+        let (named, sent) = (ids(numbers), wall(self.seconds()));
+        self.state.send_deletion(&named, BTreeSet::new(), self.now);
+        self.now = self.now + Duration::from_secs(10);
+        self.state.lose_deletion(OperationId(9), named.into_iter().collect(), sent, self.now);
+    }
+}
+
+#[test]
+fn instances_whose_deletion_got_no_response_are_made_room_for_while_they_are_listed() {
+    let mut group = Group::new(12, live(0..12));
+    let named = ids(0..4);
+    group.state.send_deletion(&named, BTreeSet::new(), group.now);
+    group.state.lose_deletion(OperationId(9), named.into_iter().collect(), wall(1), group.now);
+    group.see(12, live(0..12));
+    assert_eq!(group.undone(), None);
+    // Two of the four are being terminated. The other two stay live, and the capacity is lower by all four.
+    group.see(8, all(&[going(0..2), live(2..12)]));
+    assert_eq!(group.undone(), Some(10));
+}
+
+#[test]
+fn a_deletion_without_a_response_lowers_what_a_later_scale_up_set() {
+    let mut group = Group::new(9, live(0..9));
+    let named = ids(0..5);
+    group.state.send_deletion(&named, BTreeSet::new(), group.now);
+    group.state.lose_deletion(OperationId(9), named.into_iter().collect(), wall(0), group.now);
+    group.see(9, live(0..9));
+    group.write(9, 11, None);
+    group.see(11, live(0..11));
+    // Three of the five were going already, by another client's calls. Each call lowers the capacity.
+    group.see(3, all(&[going(0..5), live(5..11)]));
+    assert_eq!(group.undone(), Some(6));
+}
+
+#[test]
+fn a_deletion_without_a_response_is_undone_however_late_it_takes_effect() {
+    let mut group = Group::new(6, live(0..6));
+    group.lose_deletion(0..2);
+    // Another client's calls, each of which lowers the capacity. Then each of ours does.
+    group.see_at(25, 4, all(&[going(0..2), live(2..6)]));
+    group.see_at(35, 2, all(&[going(0..2), live(2..6)]));
+    assert_eq!(group.undone(), Some(4));
+}
+
+#[test]
+fn a_deletion_without_a_response_that_lowers_what_another_client_set_is_undone() {
+    let mut group = Group::new(9, live(0..9));
+    group.lose_deletion(0..3);
+    // Another client lowers the capacity, and AWS terminates seven: among them the three.
+    group.see_at(32, 2, live(0..9));
+    group.see_at(36, 2, all(&[going(0..7), live(7..9)]));
+    group.see_at(38, 0, all(&[going(0..7), live(7..9)]));
+    assert_eq!(group.undone(), Some(2));
+}
+
+/// AWS lowers the capacity for each call, also where the instance is going for another reason.
+#[test]
+fn a_deletion_without_a_response_that_lowers_what_a_later_reduction_set_is_undone() {
+    let mut group = Group::new(6, live(0..6));
+    group.lose_deletion(0..1);
+    group.see_at(12, 6, all(&[going(0..1), live(1..6)]));
+    group.write(6, 5, None);
+    group.see_at(14, 4, all(&[going(0..1), live(1..6)]));
+    assert_eq!(group.undone(), Some(5));
+    group.see_at(16, 3, all(&[going(0..1), live(1..6)]));
+    assert_eq!(group.undone(), None, "one deletion lowers it by one");
+}
+
+#[test]
+fn what_a_deletion_without_a_response_lowers_after_a_raise_is_raised_back_once_more() {
+    let lowered_again = |group: &mut Group| {
+        group.see_at(12, 8, all(&[going(0..3), live(3..14)]));
+        assert_eq!(group.undone(), Some(11));
+        group.write_undo(8, 11);
+        // The deletion takes effect, or the read is older than the raise: in that case, 11 changes nothing.
+        group.see_at(14, 8, all(&[going(0..3), live(3..14)]));
+        group.undone()
+    };
+    let mut group = Group::new(11, live(0..11));
+    group.lose_deletion(0..3);
+    assert_eq!(lowered_again(&mut group), Some(11));
+    let mut group = Group::new(11, live(0..11));
+    group.terminate(0..3);
+    assert_eq!(lowered_again(&mut group), None, "the response came, so the read lags");
+}
+
+#[test]
+fn a_read_that_is_not_used_shows_how_high_the_capacity_was() {
+    for (seconds, undone) in [(0, None), (1, Some(9))] {
+        let mut group = Group::new(5, live(0..5));
+        group.write(5, 6, None);
+        group.state.note_unused(9, wall(seconds));
+        group.see(6, live(0..10));
+        assert_eq!(group.undone(), undone, "read after {seconds} s; the write was sent after one");
+    }
+}
