@@ -1,15 +1,14 @@
 //! What happens beside the writes: listings, reads that no write waits for, launch activity, and the ends of polls.
 
 use std::mem;
-use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
+use super::Group;
 use super::event::{Effect, Event, ListingKey, Note, ReadResult};
 use super::job::{Answer, Call};
 use super::limits::{DETAIL_LIFE, SETTLE};
 use super::observation::Observation;
-use super::{Group, Time};
 use crate::cloud::{CloudError, GroupReading, InstanceState, LaunchActivity, Shortfall};
 
 /// Which reads beside the writes are under way.
@@ -77,10 +76,12 @@ impl Group {
     /// A listing has the group. Where it lacks the instances and there may be something new to see, they are read
     /// beside.
     fn listed(&mut self, read: ReadResult, listing: ListingKey) {
-        let ReadResult { reading, begun, at } = read;
-        let Some(reading) = reading.ok().flatten().filter(|reading| self.is_up_to_date(reading, begun, at)) else {
+        if self.is_outdated(read.begun) {
+            self.note_outdated(&read);
             return self.effects.push(Effect::Adopted(listing));
-        };
+        }
+        let ReadResult { reading, begun, at } = read;
+        let Some(reading) = reading.ok().flatten() else { return self.effects.push(Effect::Adopted(listing)) };
         let observation = match reading.instances {
             None if self.needs_detail(&reading) => return self.read_beside(Some(listing)),
             None => Some(self.state.observation().with_capacity_of(*reading, begun, at)),
@@ -91,13 +92,12 @@ impl Group {
         }
     }
 
-    /// Whether this was read after all that is known.
-    fn is_up_to_date(&mut self, reading: &GroupReading, begun: Time, at: SystemTime) -> bool {
-        let is_outdated = self.is_outdated(begun);
-        if is_outdated {
-            self.state.note_unused(reading.desired, at);
+    /// A read that a write of ours overtook shows how high the capacity was: that write may have undone another client's
+    /// raise.
+    fn note_outdated(&mut self, read: &ReadResult) {
+        if let Ok(Some(reading)) = &read.reading {
+            self.state.note_unused(reading.desired, read.at);
         }
-        !is_outdated
     }
 
     fn needs_detail(&self, reading: &GroupReading) -> bool {
@@ -119,11 +119,14 @@ impl Group {
 
     fn read_beside_ended(&mut self, read: ReadResult, listing: Option<ListingKey>) {
         self.beside.is_reading = false;
+        let is_outdated = self.is_outdated(read.begun);
+        if is_outdated {
+            self.note_outdated(&read);
+        }
         let ReadResult { reading, begun, at } = read;
-        let is_outdated = self.is_outdated(begun);
         let mut waiting = listing;
         match reading {
-            Ok(Some(reading)) if self.is_up_to_date(&reading, begun, at) => {
+            Ok(Some(reading)) if !is_outdated => {
                 if let Some(observation) = Observation::new(*reading, begun, at) {
                     self.read_beside = Some((begun, self.now));
                     self.consider(observation, waiting.take());

@@ -56,12 +56,26 @@ pub(crate) enum OperationRequest {
     Deletion {
         /// The instances.
         ids: BTreeSet<ProviderId>,
-        /// Whether this is the second attempt, after another operation preempted the first.
-        is_resubmitted: bool,
+        /// How it came to be in flight.
+        attempt: Attempt,
         /// How many instances are still to be launched in the place of some of these. The target includes them.
         #[serde(default)]
         owed: u32,
     },
+}
+
+/// How a deletion came to be in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Attempt {
+    /// The cloud accepted it.
+    First,
+    /// The cloud accepted it once more, after another operation preempted it.
+    Second,
+    /// No response came. It may lower the capacity late, also where a read shows that its instances are going: they may be
+    /// going for another reason.
+    Unanswered,
+    /// The cloud reported that the instances were gone or being deleted already. It lowers nothing.
+    Needless,
 }
 
 /// How far an operation is. ARCHITECTURE.md has the diagram.

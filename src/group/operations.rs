@@ -10,7 +10,7 @@ use super::event::{Effect, Note, PollEnd, Scope};
 use super::job::{Answer, Job, Progress, Resend, Work};
 use super::limits::{FAILED_DELETION_LIFE, WATCH_EVERY};
 use super::observation::Observation;
-use super::operation::{Operation, OperationId, OperationRequest, Phase};
+use super::operation::{Attempt, Operation, OperationId, OperationRequest, Phase};
 use super::plan;
 use super::reading::Need;
 use super::refusal::WriteError;
@@ -69,8 +69,8 @@ impl Group {
         let request = operations.iter().find(|candidate| candidate.id == operation).map(|preempted| &preempted.request);
         let resend = match request {
             Some(OperationRequest::Capacity { .. }) => return self.state.succeed(operation, self.now),
-            Some(OperationRequest::Deletion { ids, is_resubmitted, .. })
-                if !is_resubmitted || self.has_written_since(operation) =>
+            Some(OperationRequest::Deletion { ids, attempt, .. })
+                if *attempt == Attempt::First || self.has_written_since(operation) =>
             {
                 ids.clone()
             }

@@ -464,27 +464,32 @@ fn is_idle(state: &GroupState) -> bool {
 pub(crate) fn undone_capacity(state: &GroupState, own: Option<&OwnLaunches>) -> Option<u32> {
     let reading = &state.observation().reading;
     // Where deletions can fail, the instances live on by themselves, and the next scale-up makes room for them.
-    // And what a launch is about to raise, a write would undo: that shows sooner than the cloud acts.
-    if reading.consistency.deletions == Deletions::CanFail || state.in_flight().is_raising() {
+    if reading.consistency.deletions == Deletions::CanFail {
+        return None;
+    }
+    // A write may undo what a launch is about to raise. That shows within 10 s, and AWS acts later.
+    if state.in_flight().is_raising() {
         return None;
     }
     let owed = state.room_owed(own)?;
-    let (census, unshown) = (state.census(), state.in_flight().unshown());
+    let (census, to_be_raised) = (state.census(), state.in_flight().to_be_raised());
     // Without preconditions, a capacity falls when the cloud accepts a deletion. A read that lags does not show that
     // yet, and the surplus is deleted meanwhile.
     let fallen = census.unread;
     let to = owed.room.min(reading.max);
-    if to <= reading.desired.saturating_add(unshown).saturating_sub(fallen) {
+    if to <= reading.desired.saturating_add(to_be_raised).saturating_sub(fallen) {
         return None;
     }
     // A read that lags shows the capacity before our last writes, and raising it to the live instances would undo them.
     // With a lost write it is different: a later write of ours may have been computed from its capacity, and is then
     // written again.
-    let meant = census.capacity.saturating_sub(fallen);
+    let lowered = state.in_flight().unshown().saturating_sub(to_be_raised);
+    let meant = census.capacity.saturating_sub(lowered).saturating_sub(fallen);
     if owed.undoes_a_later_write {
-        return Some(to.max(meant.min(reading.max)).saturating_sub(unshown));
+        return Some(to.max(meant.min(reading.max)).saturating_sub(to_be_raised));
     }
-    // Unless a deletion without a response has lowered it since: then it is written once more.
-    let is_enough = if state.in_flight().unheard_of(state.observation().at) > 0 { to >= meant } else { to > meant };
-    (is_enough && to >= state.own_capacity()).then(|| to.saturating_sub(unshown))
+    // A deletion without a response may have lowered what we wrote. To write it once more changes nothing if the read lags.
+    let may_repeat = state.in_flight().unanswered(state.observation().at) > 0;
+    let is_enough = to > meant || (to == meant && may_repeat);
+    (is_enough && to >= state.own_capacity()).then(|| to.saturating_sub(to_be_raised))
 }

@@ -241,7 +241,9 @@ impl Group {
     /// Keeps an observation from being used until a second one confirms it. One that agrees with an earlier one, but
     /// was read too soon after it, changes nothing.
     pub(super) fn put_in_doubt(&mut self, why: Doubt, observation: &Observation, listing: Option<ListingKey>) {
-        self.state.note_unused(observation.reading.desired, observation.at);
+        if !self.is_another(&observation.reading) {
+            self.state.note_unused(observation.reading.desired, observation.at);
+        }
         let waiting = self.doubted.as_mut().and_then(|earlier| earlier.listing.take());
         let (kept, released) = (listing.or(waiting), listing.and(waiting));
         released.into_iter().for_each(|listing| self.effects.push(Effect::Adopted(listing)));

@@ -7,6 +7,7 @@ use super::Group;
 use super::event::{Effect, Note, Scope};
 use super::job::{Answer, Call, CapacityOutcome, Job, Progress, SentCapacity, SentDeletion, Work};
 use super::limits::SETTLE;
+use super::operation::Attempt;
 use super::plan::{self, Replacing};
 use super::reading::Need;
 use super::refusal::WriteError;
@@ -204,7 +205,7 @@ impl Group {
                 sent: sent.sent,
                 accepted: self.now,
                 handle: deletion.handle.clone(),
-                is_resubmitted: sent.is_resent,
+                attempt: if sent.is_resent { Attempt::Second } else { Attempt::First },
             };
             let owed = sent.owed_for(&write.ids);
             self.state.accept_deletion(sent.operation, write);

@@ -8,7 +8,7 @@ use crate::group::accounting::{Accounting, Baseline};
 use crate::group::census::census;
 use crate::group::limits::SETTLE;
 use crate::group::observation::{Observation, count};
-use crate::group::operation::{Operation, OperationRequest, Phase};
+use crate::group::operation::{Attempt, Operation, OperationRequest, Phase};
 
 impl InFlight {
     /// A cloud that removes its own surplus deletes instances that its capacity does not count.
@@ -48,21 +48,20 @@ impl InFlight {
     /// then on. So a read that does not is older than the deletion: AWS's reads lag by seconds, and one can lag more than
     /// the one before it.
     ///
-    /// A deletion without a response, and a note that instances are gone already, count as resubmitted. Until a read
-    /// shows that the capacity fell by them, no other read has to show it.
+    /// Of any but a first attempt that was accepted, no read has to show that until one shows that the capacity fell by it.
     pub(crate) fn not_shown_by(&self, observation: &Observation) -> BTreeSet<ProviderId> {
         let is_recent =
             |one: &&Operation| one.phase == Phase::Unpolled && observation.begun.since(one.accepted) <= SETTLE;
-        let lowers = |id: &&ProviderId, is_resubmitted: bool| match self.accounting(id) {
+        let lowers = |id: &&ProviderId, attempt: Attempt| match self.accounting(id) {
             Accounting::GivenUp => true,
-            Accounting::Unknown | Accounting::Counted => !is_resubmitted,
+            Accounting::Unknown | Accounting::Counted => attempt == Attempt::First,
             Accounting::NotCounted => false,
         };
         let deletions = self.operations.iter().filter(is_recent).filter_map(|one| match &one.request {
-            OperationRequest::Deletion { ids, is_resubmitted, .. } => Some((ids, *is_resubmitted)),
+            OperationRequest::Deletion { ids, attempt, .. } => Some((ids, *attempt)),
             OperationRequest::Capacity { .. } => None,
         });
-        let named = deletions.flat_map(|(ids, is_resubmitted)| ids.iter().filter(move |id| lowers(id, is_resubmitted)));
+        let named = deletions.flat_map(|(ids, attempt)| ids.iter().filter(move |id| lowers(id, attempt)));
         let named: BTreeSet<&ProviderId> = named.collect();
         let lives = |one: &&Instance| one.counts == Counts::Yes && one.state != InstanceState::Deleting;
         let listed = observation.instances.iter().filter(lives).map(|one| &one.id);

@@ -123,6 +123,12 @@ impl Launch {
         self
     }
 
+    /// Whether it has raised the capacity: all of it is listed, and the capacity has risen by a part of it. A launch raises
+    /// it at once, by all that it launched. Something else has lowered what is lacking.
+    fn has_raised(&self) -> bool {
+        self.launched.is_some() && self.unlisted == 0 && self.unshown < self.number
+    }
+
     fn is_settled(&self) -> bool {
         self.unshown == 0 && self.unlisted == 0 && self.launched.as_ref().is_some_and(|known| known.is_shown)
     }
@@ -193,10 +199,15 @@ impl InFlight {
         self.launches.iter().any(|launch| !launch.is_settled())
     }
 
+    /// How much launches may still add to the capacity that was read last.
+    pub(crate) fn to_be_raised(&self) -> u32 {
+        self.launches.iter().filter(|launch| !launch.has_raised()).map(|launch| launch.unshown).sum()
+    }
+
     /// Whether a launch is about to raise the capacity, or has just done so: its instances are known, and no capacity that
     /// was read has shown it. A capacity written now may undo it.
     pub(crate) fn is_raising(&self) -> bool {
-        let is_awaited = |launch: &&Launch| launch.unshown > 0 && !launch.may_be_undone;
+        let is_awaited = |launch: &&Launch| launch.unshown > 0 && !launch.has_raised() && !launch.may_be_undone;
         let mut known = self.launches.iter().filter(is_awaited).filter_map(|launch| launch.launched.as_ref());
         known.any(|known| !known.is_shown)
     }

@@ -17,7 +17,7 @@ use crate::group::Time;
 use super::accounting::{Accounting, Baseline};
 use super::limits::{CLOCK_ERROR, ETAGS, OPERATIONS};
 use super::observation::{Observation, count, is_zero};
-use super::operation::{Operation, OperationId, OperationRequest, Phase};
+use super::operation::{Attempt, Operation, OperationId, OperationRequest, Phase};
 use super::state::CapacityWrite;
 use crate::cloud::{Counts, GroupReading, Instance, InstanceState, Launched, OperationHandle, ProviderId};
 use launches::Launch;
@@ -94,14 +94,13 @@ impl InFlight {
         self.operations.iter().filter_map(Operation::deletes).map(|ids| count(ids.len())).sum()
     }
 
-    /// How many instances those name that were sent before this moment, by the cloud's clock, and got no response. Each may
-    /// still lower the capacity, also where a read shows it going: for another reason, then.
-    pub(crate) fn unheard_of(&self, before: SystemTime) -> u32 {
-        let unheard = self.operations.iter().filter(|one| one.sent < before).filter_map(|one| match &one.request {
-            OperationRequest::Deletion { ids, is_resubmitted: true, .. } => Some(count(ids.len())),
+    /// How many instances the deletions without a response name that were sent before this moment, by the cloud's clock.
+    pub(crate) fn unanswered(&self, before: SystemTime) -> u32 {
+        let unanswered = self.operations.iter().filter(|one| one.sent < before).filter_map(|one| match &one.request {
+            OperationRequest::Deletion { ids, attempt: Attempt::Unanswered, .. } => Some(count(ids.len())),
             _ => None,
         });
-        unheard.sum()
+        unanswered.sum()
     }
 
     /// Whether an accepted deletion names this instance.

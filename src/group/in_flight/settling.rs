@@ -10,7 +10,7 @@ use super::InFlight;
 use crate::cloud::{GroupReading, Instance, InstanceState, Launched, ProviderId};
 use crate::group::limits::{OPERATION_LIFE, SETTLE};
 use crate::group::observation::{Observation, count};
-use crate::group::operation::{Operation, OperationRequest, Phase};
+use crate::group::operation::{Attempt, Operation, OperationRequest, Phase};
 
 impl InFlight {
     /// A capacity write is visible once a read says something other than what the write was computed from. Once a
@@ -53,7 +53,7 @@ impl InFlight {
             observation.instances.iter().any(|one| one.id == *id && one.state == InstanceState::Deleting)
         };
         let is_shown = |one: &&Operation| match &one.request {
-            OperationRequest::Deletion { ids, is_resubmitted: false, .. } => ids.iter().any(leaves),
+            OperationRequest::Deletion { ids, attempt: Attempt::First, .. } => ids.iter().any(leaves),
             _ => false,
         };
         let last_shown = self.operations.iter().filter(is_shown).map(|one| one.id).max();

@@ -83,12 +83,12 @@ impl RecentWrites {
         Self { set: capacity, unshown, written, named: 0, seen: capacity, had_room: true, at, is_watched: true }
     }
 
-    /// Whether they may be why the capacity is this number. Each instance that was named since may have lowered it once
-    /// more, while its deletion is in flight, and so may one named before, whose deletion got no response.
+    /// Whether they may be why the capacity is this number. Each instance whose deletion is in flight may have lowered it
+    /// once more if it was named since, or if no response came to an earlier deletion: that may take effect late.
     fn explain(&self, capacity: u32, in_flight: &InFlight) -> bool {
-        let unheard = self.written.0.map_or(0, |sent| in_flight.unheard_of(sent));
-        let twice = self.named.min(in_flight.named()).saturating_add(unheard);
-        let lowest = self.result().saturating_sub(twice);
+        let unanswered = self.written.0.map_or(0, |sent| in_flight.unanswered(sent));
+        let once_more = self.named.saturating_add(unanswered).min(in_flight.named());
+        let lowest = self.result().saturating_sub(once_more);
         (lowest..=self.set).contains(&capacity)
     }
 
@@ -223,16 +223,15 @@ impl GroupState {
         }
     }
 
-    /// Notes the capacity that a read showed at this moment, by the cloud's clock, which is not used: it is in doubt, or a
-    /// write of ours overtook it, and may have undone another client's raise.
+    /// Notes the capacity of a read that is not adopted. It began at this moment, by the cloud's clock.
     pub(crate) fn note_unused(&mut self, desired: u32, at: SystemTime) {
         self.note_seen(desired, |writes| writes.written.0.is_some_and(|sent| sent <= at));
     }
 
-    /// Notes that a read showed this capacity after some of these writes.
-    fn note_seen(&mut self, desired: u32, is_after: impl Fn(&RecentWrites) -> bool) {
+    /// Notes the capacity that a read showed, for those of our writes that may have undone it.
+    fn note_seen(&mut self, desired: u32, may_have_undone: impl Fn(&RecentWrites) -> bool) {
         let lost = self.lost_write.as_mut().map(|lost| &mut lost.then);
-        for writes in self.recent_writes.as_mut().into_iter().chain(lost).filter(|writes| is_after(writes)) {
+        for writes in self.recent_writes.as_mut().into_iter().chain(lost).filter(|writes| may_have_undone(writes)) {
             writes.seen = writes.seen.max(desired.saturating_add(writes.named));
         }
     }
@@ -325,7 +324,7 @@ impl GroupState {
     /// still shows may stay live; the capacity falls only when they begin to go.
     pub(crate) fn room_owed(&self, own: Option<&OwnLaunches>) -> Option<RoomOwed> {
         let observation = &self.observation;
-        let desired = observation.reading.desired.saturating_add(self.in_flight.unshown());
+        let desired = observation.reading.desired.saturating_add(self.in_flight.to_be_raised());
         let explains =
             |writes: &RecentWrites| writes.at <= observation.detailed && writes.explain(desired, &self.in_flight);
         let own_last = self.recent_writes(observation.begun).filter(explains);

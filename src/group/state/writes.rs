@@ -11,7 +11,7 @@ use super::{GroupState, NamePlaceholder, WriteReason, size};
 use crate::cloud::{Failure, OperationHandle, ProviderId};
 use crate::group::limits::{FAILED_DELETION_LIFE, ROLLED_BACK_LIFE};
 use crate::group::observation::{Observation, count};
-use crate::group::operation::{Operation, OperationId, OperationRequest, Phase};
+use crate::group::operation::{Attempt, Operation, OperationId, OperationRequest, Phase};
 use crate::group::placeholder::PlaceholderState;
 use crate::group::surplus::Surplus;
 
@@ -47,8 +47,8 @@ pub(crate) struct DeletionWrite {
     pub accepted: Time,
     /// What the cloud can be polled by, if it can.
     pub handle: Option<OperationHandle>,
-    /// Whether this is the second attempt.
-    pub is_resubmitted: bool,
+    /// How it came to be in flight.
+    pub attempt: Attempt,
 }
 
 impl GroupState {
@@ -81,11 +81,11 @@ impl GroupState {
 
     /// The cloud accepted a deletion.
     pub(crate) fn accept_deletion(&mut self, id: OperationId, write: DeletionWrite) {
-        let DeletionWrite { ids, sent, accepted, handle, is_resubmitted } = write;
+        let DeletionWrite { ids, sent, accepted, handle, attempt } = write;
         self.survivors.retain(|id, _| !ids.contains(id));
         self.learn_no_kind_of_capacity();
         self.in_flight.lower_expectations(count(ids.len()));
-        let request = OperationRequest::Deletion { ids, is_resubmitted, owed: 0 };
+        let request = OperationRequest::Deletion { ids, attempt, owed: 0 };
         let operation = Operation { id, request, sent, accepted, phase: Phase::accepted(handle) };
         self.in_flight.start_deletion(operation, &self.observation);
     }
@@ -94,7 +94,7 @@ impl GroupState {
     /// it.
     pub(crate) fn lose_deletion(&mut self, id: OperationId, ids: BTreeSet<ProviderId>, sent: SystemTime, ended: Time) {
         self.learn_no_kind_of_capacity();
-        let request = OperationRequest::Deletion { ids, is_resubmitted: true, owed: 0 };
+        let request = OperationRequest::Deletion { ids, attempt: Attempt::Unanswered, owed: 0 };
         let operation = Operation { id, request, sent, accepted: ended, phase: Phase::Unsettled };
         self.in_flight.start_deletion(operation, &self.observation);
     }
@@ -110,7 +110,7 @@ impl GroupState {
         let ids: BTreeSet<ProviderId> = ids.iter().cloned().collect();
         let listed = &self.observation.instances;
         let gone = ids.iter().filter(|id| !listed.iter().any(|one| one.id == **id)).cloned().collect();
-        let request = OperationRequest::Deletion { ids, is_resubmitted: true, owed: 0 };
+        let request = OperationRequest::Deletion { ids, attempt: Attempt::Needless, owed: 0 };
         self.in_flight.note_leaving(Operation { id, request, sent, accepted: now, phase: Phase::Unpolled });
         self.in_flight.exclude(gone);
     }

@@ -102,3 +102,25 @@ fn a_read_that_is_not_used_shows_how_high_the_capacity_was() {
         assert_eq!(group.undone(), undone, "read after {seconds} s; the write was sent after one");
     }
 }
+
+#[test]
+fn a_deletion_that_was_shown_to_take_effect_late_explains_no_more_than_one_further_reduction() {
+    for (capacity, undone) in [(5, Some(6)), (4, None)] {
+        let mut group = Group::new(6, live(0..6));
+        group.lose_deletion(0..1);
+        group.write(6, 7, None);
+        group.see_at(14, 6, all(&[going(0..1), live(1..7)]));
+        group.see_at(16, capacity, all(&[going(0..1), live(1..7)]));
+        assert_eq!(group.undone(), undone, "a capacity of {capacity}");
+    }
+}
+
+#[test]
+fn an_instance_that_was_gone_already_lowers_nothing_late() {
+    let mut group = Group::new(6, live(0..6));
+    group.state.note_leaving(OperationId(9), &ids(0..1), wall(0), group.now);
+    group.see_at(12, 6, all(&[going(0..1), live(1..6)]));
+    group.write(6, 5, None);
+    group.see_at(14, 4, all(&[going(0..1), live(1..6)]));
+    assert_eq!(group.undone(), None, "another client lowered it");
+}

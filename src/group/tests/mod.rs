@@ -25,7 +25,7 @@ use super::time::Time;
 use super::census::census;
 use super::cluster_nodes::{ClusterNodes, WatchedNodes};
 use super::observation::Observation;
-use super::operation::OperationId;
+use super::operation::{Attempt, OperationId};
 use super::plan::{self, DeletePlan};
 use super::request::{NamedNode, NodeKind};
 use super::state::{CapacityWrite, DeletionWrite, GroupState, WriteReason};
@@ -219,7 +219,7 @@ impl Group {
         self.state.send_deletion(&ids, plan::not_lowering(&self.state, &ids), self.now);
         let ids = ids.into_iter().collect();
         let sent = wall(self.seconds());
-        let write = DeletionWrite { ids, sent, accepted: self.now, handle, is_resubmitted: false };
+        let write = DeletionWrite { ids, sent, accepted: self.now, handle, attempt: Attempt::First };
         self.state.accept_deletion(operation, write);
         operation
     }

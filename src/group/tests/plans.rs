@@ -52,7 +52,7 @@ fn nothing_is_lowered_on_a_read_that_is_older_than_our_own_writes() {
         ids: ids(0..1).into_iter().collect(),
         accepted: group.now,
         handle: None,
-        is_resubmitted: false,
+        attempt: Attempt::First,
     };
     group.state.accept_deletion(OperationId(group.operations), write);
     group.see(10, counted(0..8));

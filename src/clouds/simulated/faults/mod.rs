@@ -9,7 +9,6 @@ mod read_fault;
 mod source;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -150,10 +149,11 @@ impl Faults {
         self.stale.get(group)?.last_key_value().map(|(at, _)| *at)
     }
 
-    /// How far the reads of a group lagged behind at most between these moments.
-    pub fn lagged(&self, group: &str, between: RangeInclusive<Duration>) -> Duration {
-        let stale = self.stale.get(group).into_iter().flat_map(|stale| stale.range(between.clone()));
-        stale.map(|(_, age)| *age).max().unwrap_or_default()
+    /// The reads that showed a group as it had been before, oldest first: when each was answered, and the moment whose
+    /// state it showed.
+    pub fn stale_reads(&self, group: &str) -> impl Iterator<Item = (Duration, Duration)> {
+        let stale = self.stale.get(group).into_iter().flatten();
+        stale.map(|(at, age)| (*at, at.saturating_sub(*age)))
     }
 
     fn next_read_fault(&mut self, at: Duration, kind: CallKind, group: &str) -> Option<ReadFault> {

@@ -25,8 +25,6 @@ const REPEATED_AFTER_CRASH: Duration = Duration::from_secs(22 + 22 + 25);
 const SURPLUS_TOLERATED: Duration = Duration::from_secs(25);
 /// How long a call may take to take effect, where the cloud responds in time.
 const CALL_LASTS: Duration = Duration::from_millis(1_500);
-/// When the simulated client gives up a call without a response.
-const GIVEN_UP_AFTER: Duration = Duration::from_secs(10);
 /// How long Headcount waits for activities: `DETAIL_LIMIT`.
 const ACTIVITY_PATIENCE: Duration = Duration::from_secs(2);
 /// A launch takes as long as EC2 takes, up to this.
@@ -34,15 +32,6 @@ const LAUNCH_LASTS: Duration = Duration::from_secs(20);
 /// How long a deletion may count before a read settles it: 10 s until its client gives up, 30 s in which reads may
 /// lag, and the reads themselves.
 pub(super) const UNSETTLED: Duration = Duration::from_secs(75);
-
-/// When a deletion takes effect that the cloud carries out after its client gave up. A capacity is computed on the read
-/// before it was sent, however late it takes effect.
-fn takes_effect(call: &Call) -> Duration {
-    match (call.kind, &call.call_fault) {
-        (CallKind::DeleteInstances, Some(CallFault::Late(later))) => call.at + GIVEN_UP_AFTER + *later,
-        _ => call.at,
-    }
-}
 
 impl World {
     /// Law 11: no capacity is above what was requested. Exact only where no other client changes anything, and the
@@ -125,27 +114,32 @@ impl World {
         })
     }
 
-    /// Whether another client set the capacity between a write, shortly before, and the read that this was computed from,
-    /// or the last read before a deletion took effect (`changed-between-read-and-write`). No read shows that capacity, so
-    /// nothing is raised back to it. What a deletion lowered once more looks like the other client's reduction.
+    /// Whether another client set the capacity between a write, shortly before, and the read that this was computed from
+    /// (`changed-between-read-and-write`), or the state that this read showed (`read-lags`). No read shows that capacity,
+    /// so nothing is raised back to it. After a deletion, what it lowered twice looks like the other client's reduction.
     fn was_resized_in_between(&self, group: &str, at: Duration) -> bool {
         let ledger = self.ledger.borrow();
         let resized = ledger.resized.get(group).map(Vec::as_slice).unwrap_or_default();
         self.cloud.faults(|faults| {
             let of_group = || faults.calls().filter(|call| call.group.as_deref() == Some(group));
-            let is_recent = |call: &&Call| call.at <= at && at <= takes_effect(call) + SURPLUS_TOLERATED;
+            let is_recent = |call: &&Call| call.at <= at && at <= call.at + SURPLUS_TOLERATED;
             let is_write = |call: &&Call| matches!(call.kind, CallKind::SetCapacity | CallKind::DeleteInstances);
             let mut writes = of_group().filter(is_write).filter(is_recent);
             writes.any(|write| {
-                let effect = takes_effect(write);
-                let reads = of_group().filter(|call| call.kind == CallKind::Observe && call.at < effect);
+                let reads = of_group().filter(|call| call.kind == CallKind::Observe && call.at < write.at);
                 let Some(read) = reads.map(|call| call.at).max() else { return false };
                 // Another process launches, and its launch raises the capacity meanwhile.
                 let is_under_way = |call: &Call| call.at <= write.at && read <= call.at + LAUNCH_LASTS;
                 let is_another = |call: &Call| self.has_sent(call) != self.has_sent(write);
                 let mut launches = of_group().filter(|call| call.kind == CallKind::Launch);
-                let shown = read.saturating_sub(faults.lagged(group, read..=effect));
-                resized.iter().any(|resized| (shown..=effect + CALL_LASTS).contains(resized))
+                // A read that lags shows less. A later one that lags may still show what the other client set.
+                let mut lagging = faults.stale_reads(group).filter(|(at, _)| (read..=write.at).contains(at));
+                let read_shows = lagging.next().map_or(read, |(_, shown)| shown.min(read));
+                let is_shown = |resized: Duration| {
+                    faults.stale_reads(group).any(|(_, shown)| (resized..write.at).contains(&shown))
+                };
+                resized.iter().any(|resized| (read..=write.at + CALL_LASTS).contains(resized))
+                    || resized.iter().any(|resized| (read_shows..read).contains(resized) && !is_shown(*resized))
                     || (write.kind == CallKind::SetCapacity
                         && launches.any(|call| is_under_way(call) && is_another(call)))
             })
