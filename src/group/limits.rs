@@ -50,8 +50,9 @@ pub(crate) const CLOCK_ERROR: Duration = Duration::from_secs(1);
 /// not known what the group is about to launch, so nothing is lowered.
 pub(crate) const LAUNCH_BEGINS: Duration = Duration::from_secs(5);
 /// A launch whose instances are listed raises the capacity within this time, assumed: the documentation does not say
-/// whether its response comes before. Shorter than the group's patience with instances beyond its capacity, about 20 s.
-pub(crate) const LAUNCH_RAISES: Duration = Duration::from_secs(10);
+/// whether its response comes before. The group has patience with instances beyond its capacity for about 20 s: what a
+/// write undid is missed in time for a read, one of activities and a write, each as slow as they may be.
+pub(crate) const LAUNCH_RAISES: Duration = Duration::from_secs(7);
 /// A launch that was refused because the group is set up otherwise, or for lack of a permission, is tried again after
 /// this long. Until then, capacities are written.
 pub(crate) const LAUNCH_AGAIN: Duration = Duration::from_secs(60 * 60);

@@ -467,7 +467,7 @@ pub(crate) fn undone_capacity(state: &GroupState, own: Option<&OwnLaunches>) -> 
     if reading.consistency.deletions == Deletions::CanFail {
         return None;
     }
-    // A write may undo what a launch is about to raise. That shows within 10 s, and AWS acts later.
+    // A write may undo what a launch is about to raise. That shows within 7 s, and AWS acts later.
     if state.in_flight().is_raising() {
         return None;
     }
@@ -490,6 +490,7 @@ pub(crate) fn undone_capacity(state: &GroupState, own: Option<&OwnLaunches>) -> 
     }
     // A deletion without a response may have lowered what we wrote. To write it once more changes nothing if the read lags.
     let may_repeat = state.in_flight().unanswered(state.observation().at) > 0;
+    let to = if may_repeat { to.max(state.own_capacity().min(reading.max)) } else { to };
     let is_enough = to > meant || (to == meant && may_repeat);
     (is_enough && to >= state.own_capacity()).then(|| to.saturating_sub(to_be_raised))
 }

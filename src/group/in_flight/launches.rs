@@ -5,7 +5,7 @@
 //!
 //! What the capacity lacks of what all launches lead to is one number. It does not tell which of them has not raised the
 //! capacity. That is taken to be one of which nothing was listed; else one that a capacity write of ours may have
-//! undone; else the youngest.
+//! undone; else one that was never shown, of just this number; else the youngest.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,13 +68,15 @@ struct Shown {
 impl Shown {
     /// The one that the capacity is taken to lack before others comes first. Of those that a write may have undone, that
     /// is the one whose time is up first: the cloud acts on it first. If another one was undone, the capacity is raised for
-    /// both.
-    fn order(&self) -> impl Ord + use<> {
-        let Launch { launched, may_be_undone, id, .. } = &self.launch;
+    /// both. Of the rest, it is one that no capacity has shown, and of just the number that is lacking, if there is one: a
+    /// launch raises the capacity at once, by all that it launched.
+    fn order(&self, lacking: u32) -> impl Ord + use<> {
+        let Launch { launched, may_be_undone, id, number, .. } = &self.launch;
         let known_at = launched.as_ref().map(|known| known.at);
         let undone = may_be_undone.then_some((known_at.is_none(), known_at));
         let was_listed = launched.as_ref().is_some_and(|known| known.instances.values().any(|is_listed| *is_listed));
-        (self.listed > 0 || was_listed, undone.is_none(), undone, Reverse(*id))
+        let was_shown = launched.as_ref().is_some_and(|known| known.is_shown);
+        (self.listed > 0 || was_listed, undone.is_none(), undone, was_shown, *number != lacking, Reverse(*id))
     }
 }
 
@@ -324,8 +326,8 @@ impl InFlight {
         let beyond = live.saturating_sub(capacity).saturating_sub(self.surplus);
         let shown = self.launches.iter().map(|launch| launch.listed(observation, &mut new));
         let mut shown: Vec<Shown> = shown.collect();
-        shown.sort_by_key(Shown::order);
         let mut lacking = self.lacking(observation, capacity);
+        shown.sort_by_key(|one| one.order(lacking));
         for one in &mut shown {
             one.lacking = lacking.min(one.launch.number);
             one.launch.may_be_undone &= one.lacking > 0;

@@ -94,6 +94,12 @@ impl InFlight {
         self.operations.iter().filter_map(Operation::deletes).map(|ids| count(ids.len())).sum()
     }
 
+    /// How many instances the deletions in flight name that were sent after this moment, by the cloud's clock.
+    pub(crate) fn named_since(&self, at: SystemTime) -> u32 {
+        let later = self.operations.iter().filter(|one| one.sent > at);
+        later.filter_map(Operation::deletes).map(|ids| count(ids.len())).sum()
+    }
+
     /// How many instances the deletions without a response name that were sent before this moment, by the cloud's clock.
     pub(crate) fn unanswered(&self, before: SystemTime) -> u32 {
         let unanswered = self.operations.iter().filter(|one| one.sent < before).filter_map(|one| match &one.request {

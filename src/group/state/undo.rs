@@ -89,7 +89,9 @@ impl RecentWrites {
         let unanswered = self.written.0.map_or(0, |sent| in_flight.unanswered(sent));
         let once_more = self.named.saturating_add(unanswered).min(in_flight.named());
         let lowest = self.result().saturating_sub(once_more);
-        (lowest..=self.set).contains(&capacity)
+        // The deletions may have lowered what another client set after the last capacity write.
+        let raised = self.ceiling().saturating_sub(once_more)..=self.ceiling();
+        (lowest..=self.set).contains(&capacity) || (self.named > 0 && raised.contains(&capacity))
     }
 
     /// The highest capacity that a read showed, less what was deleted since.
@@ -225,7 +227,9 @@ impl GroupState {
 
     /// Notes the capacity of a read that is not adopted. It began at this moment, by the cloud's clock.
     pub(crate) fn note_unused(&mut self, desired: u32, at: SystemTime) {
-        self.note_seen(desired, |writes| writes.written.0.is_some_and(|sent| sent <= at));
+        // It does not show what was sent since.
+        let shown = desired.saturating_sub(self.in_flight.named_since(at));
+        self.note_seen(shown, |writes| writes.written.0.is_some_and(|sent| sent <= at));
     }
 
     /// Notes the capacity that a read showed, for those of our writes that may have undone it.
@@ -340,6 +344,9 @@ impl GroupState {
             None => self.live_within_capacity(),
         };
         let owed = owed.min(writes.seen);
+        // What these writes set has room for instances that were named before, and may live on.
+        let named_before = writes.written.0.map_or(0, |sent| self.in_flight.unanswered(sent));
+        let unsettled = unsettled.saturating_sub(named_before);
         let room = live.min(writes.ceiling().saturating_add(unsettled)).max(owed);
         Some(RoomOwed { room, undoes_a_later_write: own_last.is_none() })
     }

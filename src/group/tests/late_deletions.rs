@@ -124,3 +124,50 @@ fn an_instance_that_was_gone_already_lowers_nothing_late() {
     group.see_at(14, 4, all(&[going(0..1), live(1..6)]));
     assert_eq!(group.undone(), None, "another client lowered it");
 }
+
+#[test]
+fn a_raise_back_with_room_for_what_may_live_on_is_not_exceeded_by_the_next_one() {
+    let mut group = Group::new(8, live(0..8));
+    group.lose_deletion(0..2);
+    group.see_at(12, 7, live(0..8));
+    assert_eq!(group.undone(), Some(8), "two may live on, and one has lowered the capacity");
+    group.write_undo(7, 8);
+    group.see_at(14, 8, live(0..11));
+    assert_eq!(group.undone(), None, "the capacity has room for both already");
+}
+
+#[test]
+fn a_deletion_lowers_what_another_client_set_after_our_last_write() {
+    let lowered_to = |capacity, deleted| {
+        let mut group = Group::new(7, live(0..7));
+        group.write(7, 8, None);
+        group.see(17, live(0..17));
+        group.terminate(0..deleted);
+        group.see(capacity, all(&[going(0..7), live(7..18)]));
+        group.undone()
+    };
+    assert_eq!(lowered_to(10, 7), Some(11), "one of the seven was going already, and another was launched");
+    assert_eq!(lowered_to(11, 7), None);
+    assert_eq!(lowered_to(10, 0), None, "another client lowered it");
+}
+
+#[test]
+fn a_deletion_without_a_response_that_lowers_a_reduction_with_room_for_more_is_undone() {
+    let mut group = Group::new(6, live(0..6));
+    group.lose_deletion(0..2);
+    group.see_at(12, 6, all(&[going(0..2), live(2..6)]));
+    group.write(6, 5, None);
+    group.see_at(14, 3, all(&[going(0..2), live(2..6)]));
+    assert_eq!(group.undone(), Some(5), "four live, and five changes nothing if the read lags");
+}
+
+#[test]
+fn a_read_that_is_not_used_does_not_show_deletions_that_were_sent_after_it() {
+    let mut group = Group::new(5, live(0..5));
+    group.write(5, 6, None);
+    group.see_at(3, 6, live(0..6));
+    group.terminate(0..2);
+    group.state.note_unused(9, wall(1));
+    group.see_at(5, 4, all(&[going(0..2), live(2..13)]));
+    assert_eq!(group.undone(), Some(9));
+}

@@ -229,7 +229,7 @@ fn instances_beyond_the_capacity_are_not_those_of_a_launch_that_may_still_raise_
     group.end(second, 5..7);
     group.pass(1);
     group.end(first, 3..5);
-    group.pass(5);
+    group.pass(2);
     group.end(third, 7..8);
     group.see(8, counted(0..8));
     group.delete_with(0..1, None);
@@ -238,7 +238,7 @@ fn instances_beyond_the_capacity_are_not_those_of_a_launch_that_may_still_raise_
     // Both were going already, and AWS lowers the capacity for each call.
     let fallen = || all(&[deleting(0..1, Counts::No), counted(1..7), deleting(7..8, Counts::No)]);
     group.see(4, fallen());
-    assert_eq!(undone(&group), Some(5), "the time of one launch is up");
+    assert_eq!(undone(&group), Some(6), "the time of the second launch is up");
     group.launch(3);
     group.see(4, fallen());
     assert_eq!(undone(&group), Some(5));
@@ -267,7 +267,7 @@ fn a_launch_that_a_write_without_a_response_undid_is_missed_in_time() {
     group.see(4, counted(1..7));
     let second = group.launch(2);
     group.end(second, 7..9);
-    group.pass(8);
+    group.pass(5);
     group.see(6, counted(1..9));
     assert_eq!((undone(&group), group.target()), (None, 8), "it may follow");
     group.see(6, counted(1..9));
@@ -360,7 +360,7 @@ fn a_surplus_taken_for_a_launch_explains_no_lower_capacity() {
     let mut group = Group::new(5, counted(0..5));
     let launch = group.launch(2);
     group.end(launch, 5..7);
-    group.pass(8);
+    group.pass(5);
     group.see(7, counted(0..9));
     assert_eq!(group.state.in_flight().unshown(), 2, "the cloud launched two for reasons of its own");
     group.delete_with(0..1, None);
@@ -476,4 +476,16 @@ fn a_launch_in_flight_leaves_a_read_dated() {
     assert!(group.state.undated_since().is_some(), "it may be older than the write");
     group.see_at(15, 4, counted(0..4));
     assert_eq!(group.state.undated_since(), None, "the instance was launched after the write");
+}
+
+/// A launch raises the capacity at once, by all that it launched.
+#[test]
+fn the_capacity_lacks_the_launch_of_just_the_number_that_it_lacks() {
+    let mut group = Group::new(3, counted(0..3));
+    let (first, second) = (group.launch(2), group.launch(3));
+    group.end(second, 5..8);
+    group.see(6, all(&[counted(0..3), counted(5..8)]));
+    group.end(first, 3..5);
+    group.see(6, counted(0..8));
+    assert_eq!((undone(&group), group.target()), (None, 8), "the first one is about to raise it");
 }
