@@ -1,9 +1,10 @@
 //! The laws that the cloud and a process are checked against, and the exceptions that the simulation's README names.
 
-use std::time::Duration;
+use std::mem;
+use std::time::{Duration, SystemTime};
 
 use headcount::cloud::ProviderId;
-use headcount::clouds::simulated::{Call, CallFault, CallKind, Faults, Group, GroupStyle};
+use headcount::clouds::simulated::{Call, CallFault, CallKind, Faults, Group, GroupStyle, Killed};
 use headcount::fleet::Snapshot;
 use tokio::time::{Instant, sleep};
 
@@ -25,6 +26,12 @@ const REPEATED_AFTER_CRASH: Duration = Duration::from_secs(22 + 22 + 25);
 const SURPLUS_TOLERATED: Duration = Duration::from_secs(25);
 /// How long a call may take to take effect, where the cloud responds in time.
 const CALL_LASTS: Duration = Duration::from_millis(1_500);
+/// How long reads of Auto Scaling groups lag at most.
+const READS_LAG: Duration = Duration::from_secs(4);
+/// How long reads may lag, for all that Headcount knows: `SETTLE`.
+const READS_MAY_LAG: Duration = Duration::from_secs(30);
+/// How long a client of the simulated cloud waits for a response.
+const CLIENT_PATIENCE: Duration = Duration::from_secs(10);
 /// How long Headcount waits for activities: `DETAIL_LIMIT`.
 const ACTIVITY_PATIENCE: Duration = Duration::from_secs(2);
 /// A launch takes as long as EC2 takes, up to this.
@@ -32,6 +39,14 @@ const LAUNCH_LASTS: Duration = Duration::from_secs(20);
 /// How long a deletion may count before a read settles it: 10 s until its client gives up, 30 s in which reads may
 /// lag, and the reads themselves.
 pub(super) const UNSETTLED: Duration = Duration::from_secs(75);
+
+/// By when a write took effect. One without a response may do so after its client gave up.
+fn took_effect(call: &Call) -> Duration {
+    match call.call_fault {
+        Some(CallFault::Late(later)) => call.at + CLIENT_PATIENCE + later,
+        _ => call.at + CALL_LASTS,
+    }
+}
 
 impl World {
     /// Law 11: no capacity is above what was requested. Exact only where no other client changes anything, and the
@@ -82,16 +97,24 @@ impl World {
         let after_crash = |at: Duration| {
             self.crashes.borrow().iter().any(|crash| *crash <= at && at <= *crash + REPEATED_AFTER_CRASH)
         };
-        let mut killed = self.cloud.killed_unnamed();
-        killed.retain(|killed| {
-            let excused = after_crash(killed.at)
+        let all = self.cloud.killed_unnamed();
+        let at_once =
+            |one: &Killed| all.iter().filter(|other| (other.at, &other.group) == (one.at, &one.group)).count();
+        let is_excused = |killed: &Killed| {
+            after_crash(killed.at)
                 || self.was_blocked(&killed.group, killed.at)
                 || self.was_resized_in_between(&killed.group, killed.at)
+                || self.was_set_back(&killed.group, killed.at)
+                || at_once(killed) <= self.surplus_that_stays(&killed.group)
                 || self.was_named_by_both(&killed.group, killed.at)
-                || self.was_set_by_both(&killed.group, killed.at);
-            !(killed.id.as_str().starts_with("aws:") && excused)
-        });
-        match killed.first() {
+                || self.was_set_by_both(&killed.group, killed.at)
+        };
+        let is_on_aws = |killed: &Killed| killed.id.as_str().starts_with("aws:");
+        let has_excuse =
+            |killed: &Killed| if is_on_aws(killed) { is_excused(killed) } else { self.was_preempted(killed) };
+        // Each is judged once: the cloud forgets its activities.
+        let judged = mem::replace(&mut self.ledger.borrow_mut().judged, all.len());
+        match all.iter().skip(judged).find(|killed| !has_excuse(killed)) {
             None => Ok(()),
             Some(killed) => Err(Violation::of("law 1", format!("{killed:?} was deleted, and nobody had named it"))),
         }
@@ -122,15 +145,20 @@ impl World {
         let resized = ledger.resized.get(group).map(Vec::as_slice).unwrap_or_default();
         self.cloud.faults(|faults| {
             let of_group = || faults.calls().filter(|call| call.group.as_deref() == Some(group));
-            let is_recent = |call: &&Call| call.at <= at && at <= call.at + SURPLUS_TOLERATED;
+            let is_recent = |call: &&Call| call.at <= at && at <= took_effect(call) + SURPLUS_TOLERATED;
             let is_write = |call: &&Call| matches!(call.kind, CallKind::SetCapacity | CallKind::DeleteInstances);
             let mut writes = of_group().filter(is_write).filter(is_recent);
             writes.any(|write| {
                 let reads = of_group().filter(|call| call.kind == CallKind::Observe && call.at < write.at);
                 let Some(read) = reads.map(|call| call.at).max() else { return false };
-                // Another process launches, and its launch raises the capacity meanwhile.
+                // Another process launches, and its launch raises the capacity meanwhile. Or one of ours does, and another
+                // client's raise hides that it had not raised it before.
                 let is_under_way = |call: &Call| call.at <= write.at && read <= call.at + LAUNCH_LASTS;
-                let is_another = |call: &Call| self.has_sent(call) != self.has_sent(write);
+                let hides = |call: &Call, resized: Duration| call.at <= resized + READS_LAG && resized <= write.at;
+                let is_another = |call: &Call| {
+                    self.has_sent(call) != self.has_sent(write)
+                        || resized.iter().any(|(resized, _)| hides(call, *resized))
+                };
                 let mut launches = of_group().filter(|call| call.kind == CallKind::Launch);
                 // A read that lags shows less. A later one that lags may still show what the other client set.
                 let mut lagging = faults.stale_reads(group).filter(|(at, _)| (read..=write.at).contains(at));
@@ -138,10 +166,69 @@ impl World {
                 let is_shown = |resized: Duration| {
                     faults.stale_reads(group).any(|(_, shown)| (resized..write.at).contains(&shown))
                 };
-                resized.iter().any(|resized| (read..=write.at + CALL_LASTS).contains(resized))
-                    || resized.iter().any(|resized| (read_shows..read).contains(resized) && !is_shown(*resized))
+                let is_deletion = write.kind == CallKind::DeleteInstances;
+                let mut resized_at = resized.iter().map(|(resized, _)| *resized);
+                // One that takes effect late undoes what it finds. What a read shows until then is raised back to.
+                let by = took_effect(write);
+                let is_read = |resized: Duration| {
+                    let is_between = |moment: Duration| (resized..by).contains(&moment);
+                    let shown_by = |read: &Call| {
+                        let answered = read.at + read.delay;
+                        let stale = faults.stale_reads(group).find(|(at, _)| (read.at..=answered).contains(at));
+                        stale.map_or(answered, |(_, shown)| shown)
+                    };
+                    of_group().any(|call| call.kind == CallKind::Observe && is_between(shown_by(call)))
+                };
+                let is_missed = |resized: Duration| {
+                    (read..=write.at + CALL_LASTS).contains(&resized)
+                        || ((read..=by).contains(&resized) && (is_deletion || !is_read(resized)))
+                        || ((read_shows..read).contains(&resized) && (is_deletion || !is_shown(resized)))
+                };
+                resized_at.any(is_missed)
                     || (write.kind == CallKind::SetCapacity
                         && launches.any(|call| is_under_way(call) && is_another(call)))
+            })
+        })
+    }
+
+    /// How many instances of its own the cloud seems to have beyond the capacity, according to its activities, and has not:
+    /// another client has made room for them, or they take the place of others that were lost. It keeps them.
+    fn surplus_that_stays(&self, group: &str) -> usize {
+        self.cloud.world(|world, _| {
+            let Some(group) = world.group(whole(group)) else { return 0 };
+            let own = group.launch_activity(SystemTime::UNIX_EPOCH).own;
+            let surplus = usize::try_from(group.live() - group.live_without_surplus()).unwrap_or(usize::MAX);
+            own.additional().len().saturating_sub(surplus)
+        })
+    }
+
+    /// Whether CA had named an instance of a scale set, and the write that deleted it preempted that deletion.
+    fn was_preempted(&self, killed: &Killed) -> bool {
+        self.cloud.faults(|faults| {
+            let mut calls = faults.calls().filter(|call| call.group.as_deref() == Some(whole(&killed.group)));
+            calls.any(|call| {
+                let names = |id: &str| killed.id.as_str().rsplit('/').next() == Some(id);
+                let is_accepted = call.kind == CallKind::DeleteInstances && call.call_fault.is_none();
+                is_accepted && call.at < killed.at && call.detail.split(' ').any(names)
+            })
+        })
+    }
+
+    /// Whether another client set the capacity to what it was before a write of ours, while reads may still lag behind that
+    /// write (`read-lags`). What it set looks like a read that lags, so what our deletions lower it by is not raised back.
+    fn was_set_back(&self, group: &str, at: Duration) -> bool {
+        let ledger = self.ledger.borrow();
+        let resized = ledger.resized.get(group).map(Vec::as_slice).unwrap_or_default();
+        self.cloud.faults(|faults| {
+            let of_group = faults.calls().filter(|call| call.group.as_deref() == Some(group));
+            let mut writes = of_group.filter(|call| call.kind == CallKind::SetCapacity && call.at <= at);
+            writes.any(|write| {
+                let undone = |resized: &&(Duration, u32)| {
+                    write.detail.starts_with(&format!("{} → ", resized.1))
+                        && (write.at..=write.at + READS_MAY_LAG).contains(&resized.0)
+                };
+                let is_recent = |resized: &(Duration, u32)| at <= resized.0 + READS_MAY_LAG + SURPLUS_TOLERATED;
+                resized.iter().filter(undone).any(is_recent)
             })
         })
     }

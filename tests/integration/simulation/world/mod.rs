@@ -35,9 +35,11 @@ struct Ledger {
     surpluses: BTreeSet<String>,
     /// When the caller last took back instances that had not arrived, by group.
     taken_back: BTreeMap<String, Duration>,
-    /// When another client set the capacity of each group.
-    resized: BTreeMap<String, Vec<Duration>>,
+    /// When another client set the capacity of each group, and to what.
+    resized: BTreeMap<String, Vec<(Duration, u32)>>,
     has_second_process: bool,
+    /// How many of the instances that were deleted although nobody named them have been judged.
+    judged: usize,
 }
 
 /// How a process is started.
@@ -80,6 +82,7 @@ impl World {
             taken_back: BTreeMap::new(),
             resized: BTreeMap::new(),
             has_second_process: false,
+            judged: 0,
         };
         let process = Process { number: 0, is_recorded: seed.is_multiple_of(RECORDED_EVERY), has_separate_zones };
         Self::with(process, cloud, Rc::default(), Rc::new(RefCell::new(ledger)))
@@ -163,7 +166,7 @@ impl World {
     pub(super) fn resize(&self, group: &str, to: u32) {
         if self.cloud.set_desired_externally(group, to).is_ok() {
             let at = self.cloud.elapsed();
-            self.ledger.borrow_mut().resized.entry(group.to_owned()).or_default().push(at);
+            self.ledger.borrow_mut().resized.entry(group.to_owned()).or_default().push((at, to));
         }
     }
 
