@@ -114,6 +114,10 @@ impl Group {
             let sent_at = sent.sent_at;
             self.state.lose_capacity(&sent.write(answered, self.cloud_time, None), sent_at);
             self.plan_read();
+            if !is_read {
+                // It may be about to undo what others do meanwhile, and only what a read shows is raised back to.
+                self.read_soon();
+            }
             return Some(CapacityOutcome::Failed(WriteError::OutcomeUnknown(error.to_string())));
         }
         self.log(Note::CapacityTookEffect(sent.operation, sent.to));

@@ -213,3 +213,16 @@ fn a_capacity_is_not_raised_back_to_less_than_a_write_without_a_response_may_hav
     let below_live = reading(2, Some(all(&[deleting(0..1, Counts::No), counted(1..4)])));
     assert_eq!(raised_back(&mut machine, &below_live), None, "it may be 6, and this read may lag behind that");
 }
+
+#[test]
+fn a_group_is_read_at_once_where_the_read_after_a_write_without_a_response_fails() {
+    let mut machine = Machine::new(reading(4, Some(counted(0..4))));
+    machine.request(Mutation::Increase(3));
+    let effects = machine.step(Event::Read(machine.read(Ok(reading(4, Some(counted(0..4)))))));
+    assert_eq!(written(&effects), Some(7));
+    let lost = || CloudError::unreachable("set_capacity", "g", "no response");
+    machine.step(Event::CapacityWritten(Err(lost())));
+    machine.pass(30);
+    machine.step(Event::Read(machine.read(Err(lost()))));
+    assert_eq!(machine.group.wake_at(), Some(machine.now + super::super::super::limits::READ_SOON));
+}
