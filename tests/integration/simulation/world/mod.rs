@@ -20,6 +20,7 @@ use tokio::time::Instant;
 
 use super::Violation;
 use super::connection::Connection;
+use super::schedule::LOOK_EVERY;
 use super::witness::{Seen, Witness};
 
 /// The longest that a call of the caller's takes.
@@ -148,10 +149,10 @@ impl World {
         self.ledger.borrow_mut().taken_back.insert(whole(group).to_owned(), self.cloud.elapsed());
     }
 
-    /// Whether a call that takes back instances of this group may be under way. Those that did arrive may not have been
-    /// listed.
+    /// Whether a call that takes back instances of this group may be under way, or has ended since the last look. Those
+    /// that did arrive may not have been listed.
     pub(super) fn takes_back(&self, group: &str) -> bool {
-        let since = self.cloud.elapsed().saturating_sub(CALL_MAX);
+        let since = self.cloud.elapsed().saturating_sub(CALL_MAX + LOOK_EVERY);
         self.ledger.borrow().taken_back.get(whole(group)).is_some_and(|at| *at >= since)
     }
 
