@@ -467,7 +467,7 @@ pub(crate) fn undone_capacity(state: &GroupState, own: Option<&OwnLaunches>) -> 
     if reading.consistency.deletions == Deletions::CanFail {
         return None;
     }
-    // A write may undo what a launch is about to raise. That shows within 7 s, and AWS acts later.
+    // A write may undo what a launch is about to raise. That shows before AWS acts: see LAUNCH_RAISES.
     if state.in_flight().is_raising() {
         return None;
     }

@@ -115,7 +115,7 @@ impl Group {
             self.state.lose_capacity(&sent.write(answered, self.cloud_time, None), sent_at);
             self.plan_read();
             if !is_read {
-                // It may be about to undo what others do meanwhile, and only what a read shows is raised back to.
+                // The write may still undo what others do, and only what a read shows is raised back to.
                 self.read_soon();
             }
             return Some(CapacityOutcome::Failed(WriteError::OutcomeUnknown(error.to_string())));

@@ -59,5 +59,5 @@ pub use record::{
     Activity, ActivityKind, ActivityStatus, Author, DeletionResult, Ending, Event, Killed, Operation, OperationKind,
     Refusal, RefusalKind,
 };
-pub use source::Simulated;
+pub use source::{CLIENT_PATIENCE, Simulated};
 pub use world::{World, wall_clock};

@@ -19,7 +19,7 @@ use crate::cloud::{CallMeter, CallStatus, CloudError, Family};
 const EVENTS_WAITING_MAX: usize = 1024;
 
 /// How long the client of a call waits for the response: as long as the SDKs do.
-const CLIENT_PATIENCE: Duration = Duration::from_secs(10);
+pub const CLIENT_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A simulated source. Its time is tokio's, so it works with a paused clock; all randomness comes from its seed.
 ///

@@ -86,12 +86,16 @@ impl RecentWrites {
     /// Whether they may be why the capacity is this number. Each instance whose deletion is in flight may have lowered it
     /// once more if it was named since, or if no response came to an earlier deletion: that may take effect late.
     fn explain(&self, capacity: u32, in_flight: &InFlight) -> bool {
-        let unanswered = self.written.0.map_or(0, |sent| in_flight.unanswered(sent));
-        let once_more = self.named.saturating_add(unanswered).min(in_flight.named());
+        let once_more = self.named.saturating_add(self.named_before(in_flight)).min(in_flight.named());
         let lowest = self.result().saturating_sub(once_more);
         // The deletions may have lowered what another client set after the last capacity write.
         let raised = self.ceiling().saturating_sub(once_more)..=self.ceiling();
         (lowest..=self.set).contains(&capacity) || (self.named > 0 && raised.contains(&capacity))
+    }
+
+    /// Instances named before a write set this capacity, if one did, in deletions that got no response. It still counts them.
+    fn named_before(&self, in_flight: &InFlight) -> u32 {
+        self.written.0.map_or(0, |sent| in_flight.unanswered(sent))
     }
 
     /// The highest capacity that a read showed, less what was deleted since.
@@ -212,7 +216,7 @@ impl GroupState {
         let (desired, begun) = (observation.reading.desired, observation.begun);
         // Launches that were in flight may have added to it since.
         let with_launches = desired..=desired.saturating_add(self.in_flight.unshown());
-        self.note_seen(desired, |writes| desired > writes.set);
+        self.note_seen(desired, 0, |writes| desired > writes.set);
         let Some(lost) = &mut self.lost_write else { return };
         if !lost.is_shown && with_launches.contains(&lost.then.set) {
             lost.is_shown = true;
@@ -227,16 +231,17 @@ impl GroupState {
 
     /// Notes the capacity of a read that is not adopted. It began at this moment, by the cloud's clock.
     pub(crate) fn note_unused(&mut self, desired: u32, at: SystemTime) {
-        // It does not show what was sent since.
-        let shown = desired.saturating_sub(self.in_flight.named_since(at));
-        self.note_seen(shown, |writes| writes.written.0.is_some_and(|sent| sent <= at));
+        let named_since = self.in_flight.named_since(at);
+        self.note_seen(desired, named_since, |writes| writes.written.0.is_some_and(|sent| sent <= at));
     }
 
-    /// Notes the capacity that a read showed, for those of our writes that may have undone it.
-    fn note_seen(&mut self, desired: u32, may_have_undone: impl Fn(&RecentWrites) -> bool) {
+    /// Notes the capacity that a read showed, for those of our writes that may have undone it. It still counted as many
+    /// instances as were named since.
+    fn note_seen(&mut self, desired: u32, named_since: u32, may_have_undone: impl Fn(&RecentWrites) -> bool) {
         let lost = self.lost_write.as_mut().map(|lost| &mut lost.then);
         for writes in self.recent_writes.as_mut().into_iter().chain(lost).filter(|writes| may_have_undone(writes)) {
-            writes.seen = writes.seen.max(desired.saturating_add(writes.named));
+            let named_before = writes.named.saturating_sub(named_since);
+            writes.seen = writes.seen.max(desired.saturating_add(named_before));
         }
     }
 
@@ -344,10 +349,9 @@ impl GroupState {
             None => self.live_within_capacity(),
         };
         let owed = owed.min(writes.seen);
-        // What these writes set has room for instances that were named before, and may live on.
-        let named_before = writes.written.0.map_or(0, |sent| self.in_flight.unanswered(sent));
-        let unsettled = unsettled.saturating_sub(named_before);
-        let room = live.min(writes.ceiling().saturating_add(unsettled)).max(owed);
+        // What was set has room for those of them that were named before.
+        let without_room = unsettled.saturating_sub(writes.named_before(&self.in_flight));
+        let room = live.min(writes.ceiling().saturating_add(without_room)).max(owed);
         Some(RoomOwed { room, undoes_a_later_write: own_last.is_none() })
     }
 

@@ -171,3 +171,13 @@ fn a_read_that_is_not_used_does_not_show_deletions_that_were_sent_after_it() {
     group.see_at(5, 4, all(&[going(0..2), live(2..13)]));
     assert_eq!(group.undone(), Some(9));
 }
+
+#[test]
+fn an_instance_that_was_gone_already_does_not_lower_what_an_unused_read_showed() {
+    let mut group = Group::new(5, live(0..5));
+    group.write(5, 6, None);
+    group.state.note_leaving(OperationId(9), &ids(0..1), wall(2), group.now);
+    group.state.note_unused(9, wall(1));
+    group.see(6, all(&[going(0..1), live(1..11)]));
+    assert_eq!(group.undone(), Some(9));
+}

@@ -2,6 +2,7 @@
 
 use super::super::all;
 use super::*;
+use crate::group::limits::READ_SOON;
 
 /// What a scale-up writes once its reads and polls show the same as before.
 fn grown(mut machine: Machine, number: u32, read: &GroupReading) -> Option<u32> {
@@ -224,5 +225,5 @@ fn a_group_is_read_at_once_where_the_read_after_a_write_without_a_response_fails
     machine.step(Event::CapacityWritten(Err(lost())));
     machine.pass(30);
     machine.step(Event::Read(machine.read(Err(lost()))));
-    assert_eq!(machine.group.wake_at(), Some(machine.now + super::super::super::limits::READ_SOON));
+    assert_eq!(machine.group.wake_at(), Some(machine.now + READ_SOON));
 }

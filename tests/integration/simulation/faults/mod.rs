@@ -108,7 +108,7 @@ impl FaultPlan {
             return;
         }
         match (kind, style) {
-            (FaultKind::Evict, Some(_)) => drop(world.cloud.evict(&name, rng.usize(1..4))),
+            (FaultKind::Evict, Some(_)) => world.evict(&name, rng.usize(1..4)),
             (FaultKind::Resize, Some(_)) => self.resize(world, &name, &mut rng),
             (FaultKind::Call, _) => {
                 world.cloud.faults(|faults| faults.script(None, None, rng.u32(1..4), call_fault(&mut rng)));

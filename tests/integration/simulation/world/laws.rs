@@ -1,10 +1,13 @@
 //! The laws that the cloud and a process are checked against, and the exceptions that the simulation's README names.
 
 use std::mem;
+use std::ops::Range;
 use std::time::{Duration, SystemTime};
 
 use headcount::cloud::ProviderId;
-use headcount::clouds::simulated::{Call, CallFault, CallKind, Faults, Group, GroupStyle, Killed};
+use headcount::clouds::simulated::{
+    ActivityKind, CLIENT_PATIENCE, Call, CallFault, CallKind, Ending, Faults, Group, GroupStyle, Killed, OperationKind,
+};
 use headcount::fleet::Snapshot;
 use tokio::time::{Instant, sleep};
 
@@ -30,8 +33,6 @@ const CALL_LASTS: Duration = Duration::from_millis(1_500);
 const READS_LAG: Duration = Duration::from_secs(4);
 /// How long reads may lag, for all that Headcount knows: `SETTLE`.
 const READS_MAY_LAG: Duration = Duration::from_secs(30);
-/// How long a client of the simulated cloud waits for a response.
-const CLIENT_PATIENCE: Duration = Duration::from_secs(10);
 /// How long Headcount waits for activities: `DETAIL_LIMIT`.
 const ACTIVITY_PATIENCE: Duration = Duration::from_secs(2);
 /// A launch takes as long as EC2 takes, up to this.
@@ -46,6 +47,37 @@ fn took_effect(call: &Call) -> Duration {
         Some(CallFault::Late(later)) => call.at + CLIENT_PATIENCE + later,
         _ => call.at + CALL_LASTS,
     }
+}
+
+fn of_group<'a>(faults: &'a Faults, group: &'a str) -> impl Iterator<Item = &'a Call> {
+    faults.calls().filter(move |call| call.group.as_deref() == Some(group))
+}
+
+/// Whether a call names this instance to be deleted, and the cloud has answered it.
+fn names(call: &Call, instance: &str) -> bool {
+    let is_answered = call.kind == CallKind::DeleteInstances && call.call_fault.is_none();
+    is_answered && call.detail.split(' ').any(|named| named == instance)
+}
+
+/// The writes that may be why a group has terminated an instance at this moment, each with when the last read before it
+/// began.
+fn recent_writes<'a>(faults: &'a Faults, group: &'a str, at: Duration) -> impl Iterator<Item = (&'a Call, Duration)> {
+    let is_write = |call: &&Call| matches!(call.kind, CallKind::SetCapacity | CallKind::DeleteInstances);
+    let is_recent = move |call: &&Call| call.at <= at && at <= took_effect(call) + SURPLUS_TOLERATED;
+    of_group(faults, group).filter(is_write).filter(is_recent).filter_map(move |write| {
+        let reads = of_group(faults, group).filter(|call| call.kind == CallKind::Observe && call.at < write.at);
+        Some((write, reads.map(|call| call.at).max()?))
+    })
+}
+
+/// Whether a read shows a group as it was at one of these moments.
+fn is_read(faults: &Faults, group: &str, moments: Range<Duration>) -> bool {
+    let is_fresh = |read: &&Call| {
+        let answered = read.at..=read.at + read.delay;
+        read.kind == CallKind::Observe && !faults.stale_reads(group).any(|(at, _)| answered.contains(&at))
+    };
+    faults.stale_reads(group).any(|(_, shown)| moments.contains(&shown))
+        || of_group(faults, group).filter(is_fresh).any(|read| moments.contains(&(read.at + read.delay)))
 }
 
 impl World {
@@ -104,6 +136,7 @@ impl World {
             after_crash(killed.at)
                 || self.was_blocked(&killed.group, killed.at)
                 || self.was_resized_in_between(&killed.group, killed.at)
+                || self.was_launched_in_between(&killed.group, killed.at)
                 || self.was_set_back(&killed.group, killed.at)
                 || at_once(killed) <= self.surplus_that_stays(&killed.group)
                 || self.was_named_by_both(&killed.group, killed.at)
@@ -144,49 +177,39 @@ impl World {
         let ledger = self.ledger.borrow();
         let resized = ledger.resized.get(group).map(Vec::as_slice).unwrap_or_default();
         self.cloud.faults(|faults| {
-            let of_group = || faults.calls().filter(|call| call.group.as_deref() == Some(group));
-            let is_recent = |call: &&Call| call.at <= at && at <= took_effect(call) + SURPLUS_TOLERATED;
-            let is_write = |call: &&Call| matches!(call.kind, CallKind::SetCapacity | CallKind::DeleteInstances);
-            let mut writes = of_group().filter(is_write).filter(is_recent);
-            writes.any(|write| {
-                let reads = of_group().filter(|call| call.kind == CallKind::Observe && call.at < write.at);
-                let Some(read) = reads.map(|call| call.at).max() else { return false };
-                // Another process launches, and its launch raises the capacity meanwhile. Or one of ours does, and another
-                // client's raise hides that it had not raised it before.
-                let is_under_way = |call: &Call| call.at <= write.at && read <= call.at + LAUNCH_LASTS;
-                let hides = |call: &Call, resized: Duration| call.at <= resized + READS_LAG && resized <= write.at;
-                let is_another = |call: &Call| {
-                    self.has_sent(call) != self.has_sent(write)
-                        || resized.iter().any(|(resized, _)| hides(call, *resized))
-                };
-                let mut launches = of_group().filter(|call| call.kind == CallKind::Launch);
+            recent_writes(faults, group, at).any(|(write, read)| {
                 // A read that lags shows less. A later one that lags may still show what the other client set.
                 let mut lagging = faults.stale_reads(group).filter(|(at, _)| (read..=write.at).contains(at));
                 let read_shows = lagging.next().map_or(read, |(_, shown)| shown.min(read));
-                let is_shown = |resized: Duration| {
-                    faults.stale_reads(group).any(|(_, shown)| (resized..write.at).contains(&shown))
-                };
-                let is_deletion = write.kind == CallKind::DeleteInstances;
-                let mut resized_at = resized.iter().map(|(resized, _)| *resized);
                 // One that takes effect late undoes what it finds. What a read shows until then is raised back to.
                 let by = took_effect(write);
-                let is_read = |resized: Duration| {
-                    let is_between = |moment: Duration| (resized..by).contains(&moment);
-                    let shown_by = |read: &Call| {
-                        let answered = read.at + read.delay;
-                        let stale = faults.stale_reads(group).find(|(at, _)| (read.at..=answered).contains(at));
-                        stale.map_or(answered, |(_, shown)| shown)
-                    };
-                    of_group().any(|call| call.kind == CallKind::Observe && is_between(shown_by(call)))
-                };
+                let is_deletion = write.kind == CallKind::DeleteInstances;
                 let is_missed = |resized: Duration| {
                     (read..=write.at + CALL_LASTS).contains(&resized)
-                        || ((read..=by).contains(&resized) && (is_deletion || !is_read(resized)))
-                        || ((read_shows..read).contains(&resized) && (is_deletion || !is_shown(resized)))
+                        || ((read..=by).contains(&resized) && (is_deletion || !is_read(faults, group, resized..by)))
+                        || ((read_shows..read).contains(&resized)
+                            && (is_deletion || !is_read(faults, group, resized..write.at)))
                 };
-                resized_at.any(is_missed)
-                    || (write.kind == CallKind::SetCapacity
-                        && launches.any(|call| is_under_way(call) && is_another(call)))
+                resized.iter().any(|(resized, _)| is_missed(*resized))
+            })
+        })
+    }
+
+    /// Whether a launch raised the capacity between a write of it, shortly before, and the read that this was computed
+    /// from: one of another process, or one of ours of which another client's raise hid that it had not raised it yet.
+    fn was_launched_in_between(&self, group: &str, at: Duration) -> bool {
+        let ledger = self.ledger.borrow();
+        let resized = ledger.resized.get(group).map(Vec::as_slice).unwrap_or_default();
+        self.cloud.faults(|faults| {
+            let launches = || of_group(faults, group).filter(|call| call.kind == CallKind::Launch);
+            let mut writes = recent_writes(faults, group, at).filter(|(write, _)| write.kind == CallKind::SetCapacity);
+            writes.any(|(write, read)| {
+                let is_under_way = |call: &&Call| call.at <= write.at && read <= call.at + LAUNCH_LASTS;
+                let is_hidden = |call: &Call| {
+                    resized.iter().any(|(resized, _)| call.at <= *resized + READS_LAG && *resized <= write.at)
+                };
+                let is_excused = |call: &Call| self.has_sent(call) != self.has_sent(write) || is_hidden(call);
+                launches().filter(is_under_way).any(is_excused)
             })
         })
     }
@@ -194,6 +217,16 @@ impl World {
     /// How many instances of its own the cloud seems to have beyond the capacity, according to its activities, and has not:
     /// another client has made room for them, or they take the place of others that were lost. It keeps them.
     fn surplus_that_stays(&self, group: &str) -> usize {
+        let ledger = self.ledger.borrow();
+        if ledger.resized.contains_key(group) {
+            return self.surplus_beyond(group);
+        }
+        let evicted = ledger.evicted.get(group).copied().unwrap_or_default();
+        self.surplus_beyond(group).min(evicted + self.failed(group))
+    }
+
+    /// How many more instances of its own the cloud seems to have than it has.
+    fn surplus_beyond(&self, group: &str) -> usize {
         self.cloud.world(|world, _| {
             let Some(group) = world.group(whole(group)) else { return 0 };
             let own = group.launch_activity(SystemTime::UNIX_EPOCH).own;
@@ -202,16 +235,33 @@ impl World {
         })
     }
 
+    /// How many instances failed: the group terminates them, and nobody named them.
+    fn failed(&self, group: &str) -> usize {
+        let killed = self.cloud.killed_unnamed();
+        let is_killed = |id: &String| killed.iter().any(|killed| killed.id.instance() == id);
+        let ended: Vec<String> = self.cloud.world(|world, _| {
+            let activities = world.group(whole(group)).into_iter().flat_map(Group::activities);
+            let ended = activities.filter(|one| one.kind == ActivityKind::Terminate && !one.is_own);
+            ended.filter_map(|one| one.instance.clone()).collect()
+        });
+        self.cloud.faults(|faults| {
+            let is_named = |id: &String| of_group(faults, whole(group)).any(|call| names(call, id));
+            ended.iter().filter(|id| !is_killed(id) && !is_named(id)).count()
+        })
+    }
+
     /// Whether CA had named an instance of a scale set, and the write that deleted it preempted that deletion.
     fn was_preempted(&self, killed: &Killed) -> bool {
-        self.cloud.faults(|faults| {
-            let mut calls = faults.calls().filter(|call| call.group.as_deref() == Some(whole(&killed.group)));
-            calls.any(|call| {
-                let names = |id: &str| killed.id.as_str().rsplit('/').next() == Some(id);
-                let is_accepted = call.kind == CallKind::DeleteInstances && call.call_fault.is_none();
-                is_accepted && call.at < killed.at && call.detail.split(' ').any(names)
-            })
-        })
+        let preempts = self.cloud.world(|world, _| {
+            let mut operations = world.group(whole(&killed.group)).into_iter().flat_map(Group::operations);
+            operations
+                .any(|one| one.kind == OperationKind::Delete && one.ending == Some((killed.at, Ending::Preempted)))
+        });
+        let is_named = |faults: &mut Faults| {
+            let mut calls = of_group(faults, whole(&killed.group)).filter(|call| call.at < killed.at);
+            calls.any(|call| names(call, killed.id.instance()))
+        };
+        preempts && self.cloud.faults(is_named)
     }
 
     /// Whether another client set the capacity to what it was before a write of ours, while reads may still lag behind that

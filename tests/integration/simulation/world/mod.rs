@@ -38,6 +38,8 @@ struct Ledger {
     taken_back: BTreeMap<String, Duration>,
     /// When another client set the capacity of each group, and to what.
     resized: BTreeMap<String, Vec<(Duration, u32)>>,
+    /// How many instances of each group were evicted.
+    evicted: BTreeMap<String, usize>,
     has_second_process: bool,
     /// How many of the instances that were deleted although nobody named them have been judged.
     judged: usize,
@@ -82,6 +84,7 @@ impl World {
             surpluses: BTreeSet::new(),
             taken_back: BTreeMap::new(),
             resized: BTreeMap::new(),
+            evicted: BTreeMap::new(),
             has_second_process: false,
             judged: 0,
         };
@@ -160,6 +163,13 @@ impl World {
     pub(super) fn launch_surplus(&self, group: &str, number: u32, lasts: Duration) {
         if self.cloud.launch_surplus(group, number, lasts).is_ok() {
             self.ledger.borrow_mut().surpluses.insert(group.to_owned());
+        }
+    }
+
+    /// Evicts up to as many instances.
+    pub(super) fn evict(&self, group: &str, number: usize) {
+        if let Ok(evicted) = self.cloud.evict(group, number) {
+            *self.ledger.borrow_mut().evicted.entry(group.to_owned()).or_default() += evicted.len();
         }
     }
 
