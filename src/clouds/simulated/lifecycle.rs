@@ -76,6 +76,7 @@ impl Group {
         member.accounting = accounting;
         let launch = member.activity.take();
         let id = member.id.clone();
+        self.forget_ended_surplus();
         self.assign(serial, operation, at);
         if self.plan.style == GroupStyle::AutoScaling {
             self.close_activity(launch, at, ActivityStatus::Cancelled);
@@ -241,6 +242,7 @@ impl Group {
             };
             self.narrate(at, format!("{} was evicted, {afterwards}", display_name(&member.provider_id)));
         }
+        self.forget_ended_surplus();
         if !victims.is_empty() {
             self.replace_lost(at);
         }

@@ -44,9 +44,7 @@ impl Group {
     pub(super) fn take_capacity(&mut self, at: Duration, to: u32, author: Author) {
         let from = std::mem::replace(&mut self.capacity, to);
         self.changed();
-        if self.live_without_surplus() <= to {
-            self.scale_in_at = None;
-        }
+        self.forget_ended_surplus();
         let by = if author == Author::External { " (from outside)" } else { "" };
         if to > from {
             self.narrate(at, format!("{} launching, capacity {from} → {to}{by}", instances(to - from)));
@@ -145,6 +143,13 @@ impl Group {
             let due = at + draw(&mut self.rng, &self.plan.scale_in_lag);
             self.scale_in_at = Some(due);
             self.schedule(due, Due::ScaleIn);
+        }
+    }
+
+    /// A surplus that has ended is terminated no more, and the next one is tolerated as long as any.
+    pub(super) fn forget_ended_surplus(&mut self) {
+        if self.live_without_surplus() <= self.capacity {
+            self.scale_in_at = None;
         }
     }
 

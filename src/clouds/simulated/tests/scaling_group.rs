@@ -103,6 +103,19 @@ async fn a_capacity_raised_back_in_time_kills_no_instance() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_surplus_that_ended_by_itself_shortens_no_later_one() {
+    let fixture = Fixture::of(GroupPlan::aws("pool").sized(0, 9, 5));
+    fixture.set(4).await;
+    pass(12).await;
+    fixture.0.evict("pool", 1).expect("there");
+    fixture.set(3).await;
+    pass(15).await;
+    assert_eq!((fixture.count(InstanceState::Running).await, fixture.0.killed_unnamed().len()), (4, 0), "not yet");
+    pass(10).await;
+    assert_eq!((fixture.count(InstanceState::Running).await, fixture.0.killed_unnamed().len()), (3, 1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_instance_that_arrives_after_the_capacity_fell_costs_another_one() {
     let fixture = Fixture::of(GroupPlan::aws("pool").sized(0, 9, 3));
     fixture.set(4).await;
