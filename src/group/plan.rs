@@ -492,5 +492,7 @@ pub(crate) fn undone_capacity(state: &GroupState, own: Option<&OwnLaunches>) -> 
     let may_repeat = state.in_flight().unanswered(state.observation().at) > 0;
     let to = if may_repeat { to.max(state.own_capacity().min(reading.max)) } else { to };
     let is_enough = to > meant || (to == meant && may_repeat);
-    (is_enough && to >= state.own_capacity()).then(|| to.saturating_sub(to_be_raised))
+    // Instances of a launch that has yet to raise the capacity can wait for the next read. To lower what we wrote cannot be undone.
+    let own = if to_be_raised > 0 { state.own_capacity_at_most() } else { state.own_capacity() };
+    (is_enough && to >= own).then(|| to.saturating_sub(to_be_raised))
 }

@@ -255,8 +255,8 @@ impl GroupState {
             return;
         }
         let (unshown, begun) = (self.in_flight.unshown(), observation.begun);
-        let capacity = observation.reading.desired.saturating_add(unshown);
-        let anew = RecentWrites::of_deletion(capacity, unshown, observation);
+        let desired = observation.reading.desired.max(self.observation.reading.desired);
+        let anew = RecentWrites::of_deletion(desired.saturating_add(unshown), unshown, observation);
         // Where another client has set the capacity since our last write, these deletions lower what it set.
         let anew = RecentWrites { named: all, had_room: false, ..anew };
         let recent = self.standing_writes(begun).unwrap_or(anew);
@@ -320,9 +320,20 @@ impl GroupState {
     /// The capacity that our last capacity write leads to, while a read may be older than that. AWS's reads lag by
     /// seconds, and SetDesiredCapacity takes any number: one computed on an older read would undo what we wrote.
     pub(crate) fn own_capacity(&self) -> u32 {
+        self.own_write().map_or(0, |recent| recent.result())
+    }
+
+    /// The same, if the deletions without a response that were sent before the write lowered what the write replaced, and
+    /// not what it set.
+    pub(crate) fn own_capacity_at_most(&self) -> u32 {
+        let at_most = |own: RecentWrites| own.result().saturating_add(own.named_before(&self.in_flight));
+        self.own_write().map_or(0, |own| at_most(own).min(own.set.saturating_sub(own.unshown)))
+    }
+
+    /// Our last capacity write, while a read may be older than that.
+    fn own_write(&self) -> Option<RecentWrites> {
         let is_lagging = |recent: &RecentWrites| recent.wrote_by().is_some_and(|by| !self.in_flight.shows(by));
-        let written = self.recent_writes(self.observation.begun).filter(is_lagging);
-        written.map_or(0, |recent| recent.result())
+        self.recent_writes(self.observation.begun).filter(is_lagging)
     }
 
     /// How many instances a capacity that our writes set has to have room for, if it is too low. `own` are instances

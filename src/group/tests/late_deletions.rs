@@ -181,3 +181,27 @@ fn an_instance_that_was_gone_already_does_not_lower_what_an_unused_read_showed()
     group.see(6, all(&[going(0..1), live(1..11)]));
     assert_eq!(group.undone(), Some(9));
 }
+
+#[test]
+fn a_deletion_without_a_response_lowers_what_another_client_had_set_before_it_took_effect() {
+    let mut group = Group::new(9, live(0..9));
+    group.write(9, 10, None);
+    group.see_at(20, 14, live(0..14));
+    group.lose_deletion(0..3);
+    group.see_at(36, 14, live(0..14));
+    // One of the three was going already.
+    group.see_at(40, 10, all(&[going(0..3), live(3..14)]));
+    assert_eq!(group.undone(), Some(11));
+}
+
+#[test]
+fn what_a_launch_is_about_to_raise_does_not_lower_what_we_wrote() {
+    let mut group = Group::new(12, live(0..12));
+    group.lose_deletion(0..7);
+    group.see_at(12, 12, live(0..12));
+    group.write_undo(12, 12);
+    group.launch(3);
+    // The deletion took effect before that write, and the read lags; or after it.
+    group.see_at(14, 4, all(&[going(0..7), live(7..12)]));
+    assert_eq!(group.undone(), None);
+}

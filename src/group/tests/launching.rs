@@ -3,7 +3,7 @@
 use super::*;
 
 impl Group {
-    fn launch(&mut self, number: u32) -> OperationId {
+    pub(super) fn launch(&mut self, number: u32) -> OperationId {
         self.operations += 1;
         let operation = OperationId(self.operations);
         self.state.start_launch(operation, (number, None), (self.now, wall(self.seconds())), &name);

@@ -20,7 +20,7 @@ const WRONG_READINGS_APART: Duration = Duration::from_secs(30);
 
 /// How long a capacity that another client raised from 0 may not have been read: a wrong reading of 0 contradicts
 /// nothing then.
-const RAISE_UNREAD: Duration = Duration::from_secs(45);
+pub(super) const RAISE_UNREAD: Duration = Duration::from_secs(45);
 
 /// The faults of one run.
 pub(super) struct FaultPlan {

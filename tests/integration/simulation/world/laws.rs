@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{World, whole};
 use crate::simulation::Violation;
+use crate::simulation::faults::RAISE_UNREAD;
 use crate::simulation::shown::live_in;
 
 /// How long everything may take to settle, in simulated time.
@@ -144,7 +145,7 @@ impl World {
         };
         let is_on_aws = |killed: &Killed| killed.id.as_str().starts_with("aws:");
         let has_excuse =
-            |killed: &Killed| if is_on_aws(killed) { is_excused(killed) } else { self.was_preempted(killed) };
+            |killed: &Killed| if is_on_aws(killed) { is_excused(killed) } else { self.is_excused_on_azure(killed) };
         // Each is judged once: the cloud forgets its activities.
         let judged = mem::replace(&mut self.ledger.borrow_mut().judged, all.len());
         match all.iter().skip(judged).find(|killed| !has_excuse(killed)) {
@@ -247,6 +248,25 @@ impl World {
         self.cloud.faults(|faults| {
             let is_named = |id: &String| of_group(faults, whole(group)).any(|call| names(call, id));
             ended.iter().filter(|id| !is_killed(id) && !is_named(id)).count()
+        })
+    }
+
+    fn is_excused_on_azure(&self, killed: &Killed) -> bool {
+        self.was_preempted(killed) || self.was_misread(killed)
+    }
+
+    /// Whether the write that deleted it was computed from a wrong reading of 0 with the current etag, of a scale set that
+    /// a write without a response had just raised from 0. Nothing that was known before contradicts it.
+    fn was_misread(&self, killed: &Killed) -> bool {
+        self.cloud.faults(|faults| {
+            let raises = || {
+                let writes = of_group(faults, &killed.group).filter(|call| call.kind == CallKind::SetCapacity);
+                writes.filter(|call| call.detail.starts_with("0 → "))
+            };
+            let is_late = |call: &&Call| matches!(call.call_fault, Some(CallFault::Late(_)));
+            let late: Vec<_> = raises().filter(is_late).map(took_effect).collect();
+            let is_recent = |at: Duration| late.iter().any(|raised| (*raised..*raised + RAISE_UNREAD).contains(&at));
+            raises().any(|call| call.at <= killed.at && killed.at <= took_effect(call) && is_recent(call.at))
         })
     }
 
