@@ -217,8 +217,11 @@ impl GroupState {
         // Launches that were in flight may have added to it since.
         let with_launches = desired..=desired.saturating_add(self.in_flight.unshown());
         self.note_seen(desired, 0, |writes| desired > writes.set);
+        let own_last = self.recent_writes;
         let Some(lost) = &mut self.lost_write else { return };
-        if !lost.is_shown && with_launches.contains(&lost.then.set) {
+        // What a later write of ours has set does not show it.
+        let is_set_again = own_last.is_some_and(|own| own.set == lost.then.set && own.written.0 > lost.then.written.0);
+        if !lost.is_shown && !is_set_again && with_launches.contains(&lost.then.set) {
             lost.is_shown = true;
             self.in_flight.note_included();
             lost.then.written.1 = observation.at;

@@ -242,6 +242,18 @@ fn a_write_without_a_response_holds_everything_until_a_read_shows_it() {
 }
 
 #[test]
+fn a_later_write_of_the_same_capacity_does_not_show_one_without_a_response() {
+    let mut group = Group::new(10, live(0..12));
+    group.lose(10, 12);
+    group.see_at(12, 10, live(0..12));
+    group.write_undo(10, 12);
+    group.see_at(14, 12, live(0..12));
+    assert!(group.state.awaits_lost_write(), "it may still undo what is written next");
+    group.see_at(40, 12, live(0..12));
+    assert!(!group.state.awaits_lost_write());
+}
+
+#[test]
 fn a_write_without_a_response_can_no_longer_take_effect_after_a_while() {
     let mut group = Group::new(10, live(0..8));
     group.lose(10, 8);
