@@ -163,6 +163,11 @@ impl Operation {
         self.is_growth() && matches!(self.phase, Phase::Succeeded(at) if at <= detailed)
     }
 
+    /// Whether it set a capacity, and a read has shown something other than what that was computed from.
+    pub(crate) fn is_visible(&self) -> bool {
+        matches!(self.request, OperationRequest::Capacity { is_visible: true, .. })
+    }
+
     /// Whether it raises the capacity.
     pub(crate) fn is_growth(&self) -> bool {
         matches!(self.request, OperationRequest::Capacity { from, to, .. } if to > from)

@@ -44,7 +44,8 @@ impl InFlight {
     }
 
     /// A read that shows a deletion of ours is younger than a scale-up that we sent before: it does not lag behind
-    /// that.
+    /// that. If the deletion got no response, this holds for a scale-up that an earlier read showed: its instances lived
+    /// then.
     pub(crate) fn settle_growth(&mut self, observation: &Observation) {
         if observation.reading.consistency.is_guarded() {
             return;
@@ -57,7 +58,12 @@ impl InFlight {
             _ => false,
         };
         let last_shown = self.operations.iter().filter(is_shown).map(|one| one.id).max();
-        self.operations.retain(|one| !one.is_unpolled_growth() || last_shown.is_none_or(|shown| one.id > shown));
+        let mut unsettled = self.operations.iter().filter(|one| one.phase == Phase::Unsettled);
+        let shows_late_deletion = unsettled.any(|one| one.deletes().is_some_and(|ids| ids.iter().any(leaves)));
+        let is_younger = |one: &Operation| {
+            last_shown.is_none_or(|shown| one.id > shown) && !(shows_late_deletion && one.is_visible())
+        };
+        self.operations.retain(|one| !one.is_unpolled_growth() || is_younger(one));
     }
 
     /// The instances of our deletions that live, and whose launch began after that: a warm pool returns an instance

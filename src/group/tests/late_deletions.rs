@@ -205,3 +205,18 @@ fn what_a_launch_is_about_to_raise_does_not_lower_what_we_wrote() {
     group.see_at(14, 4, all(&[going(0..7), live(7..12)]));
     assert_eq!(group.undone(), None);
 }
+
+#[test]
+fn a_read_that_shows_a_late_deletion_does_not_lag_behind_a_scale_up_that_was_shown_before() {
+    let lowered = |shown: u32| {
+        let mut group = Group::new(10, live(0..10));
+        group.lose_deletion(0..3);
+        group.see_at(12, 10, live(0..10));
+        group.write(10, 13, None);
+        group.see_at(14, shown, live(0..13));
+        group.see_at(16, 10, all(&[going(0..3), live(3..14)]));
+        group.undone()
+    };
+    assert_eq!(lowered(13), Some(11), "the deletion lowered the capacity to what it was before");
+    assert_eq!(lowered(10), None, "the read may be older than the scale-up");
+}
