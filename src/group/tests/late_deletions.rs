@@ -218,5 +218,15 @@ fn a_read_that_shows_a_late_deletion_does_not_lag_behind_a_scale_up_that_was_sho
         group.undone()
     };
     assert_eq!(lowered(13), Some(11), "the deletion lowered the capacity to what it was before");
-    assert_eq!(lowered(10), None, "the read may be older than the scale-up");
+    assert_eq!(lowered(10), Some(13), "the read may be older than the scale-up, and 13 changes nothing then");
+}
+
+#[test]
+fn a_late_deletion_that_looks_like_a_read_that_lags_is_raised_back_to_what_we_wrote() {
+    let mut group = Group::new(6, live(0..6));
+    group.lose_deletion(0..3);
+    group.see_at(12, 6, live(0..6));
+    group.write(6, 9, None);
+    group.see_at(14, 6, all(&[going(0..3), live(3..10)]));
+    assert_eq!(group.undone(), Some(9), "seven live, and nine changes nothing if the read lags");
 }
