@@ -488,11 +488,10 @@ pub(crate) fn undone_capacity(state: &GroupState, own: Option<&OwnLaunches>) -> 
     if owed.undoes_a_later_write {
         return Some(to.max(meant.min(reading.max)).saturating_sub(to_be_raised));
     }
-    // A deletion without a response may have lowered what we wrote. To write it once more changes nothing if the read lags.
-    let may_repeat = state.in_flight().unanswered(state.observation().at) > 0;
-    let to = if may_repeat { to.max(meant.max(state.own_capacity()).min(reading.max)) } else { to };
-    let is_enough = to > meant || (to == meant && may_repeat);
-    // Instances of a launch that has yet to raise the capacity can wait for the next read. To lower what we wrote cannot be undone.
+    // What we wrote must not be lowered. To write it once more changes nothing if the read lags.
     let own = if to_be_raised > 0 { state.own_capacity_at_most() } else { state.own_capacity() };
+    let may_repeat = state.may_have_been_lowered();
+    let to = if may_repeat { to.max(meant.max(own).min(reading.max)) } else { to };
+    let is_enough = to > meant || (to == meant && may_repeat);
     (is_enough && to >= own).then(|| to.saturating_sub(to_be_raised))
 }

@@ -142,8 +142,10 @@ impl Group {
 
     fn raise_back(&mut self, job: &mut Progress, own: Option<&Own>) -> Option<u32> {
         let own = own.map(|own| own.with_new(self.state.observation()));
-        let may_write = |to: &u32| self.state.may_raise_back_to(*to) && !self.has_just_raised_back(*to);
-        let to = plan::undone_capacity(&self.state, own.as_ref()).filter(may_write)?;
+        let to = self.state.beside_lost_write(plan::undone_capacity(&self.state, own.as_ref())?);
+        if self.has_just_raised_back(to) {
+            return None;
+        }
         self.log(Note::RaisingBack(to));
         match self.send_capacity(job, to, WriteReason::Undo, Vec::new()) {
             Ok(()) => Some(to),

@@ -163,11 +163,17 @@ impl GroupState {
         self.lost_write.is_some_and(|lost| !lost.is_shown)
     }
 
-    /// Whether the capacity may be raised back to this number: not to less than a write without a response makes of it,
-    /// which may have taken effect, or do so at any moment. AWS terminates instances sooner than that is over.
-    pub(crate) fn may_raise_back_to(&self, to: u32) -> bool {
+    /// What the capacity is raised back to where this many instances need room: not to less than a write without a
+    /// response sets, which may have taken effect after all that was deleted, or do so at any moment. AWS terminates
+    /// instances sooner than that is over.
+    pub(crate) fn beside_lost_write(&self, to: u32) -> u32 {
         let awaited = self.lost_write.filter(|lost| !lost.is_shown);
-        awaited.is_none_or(|lost| to >= lost.then.result())
+        awaited.map_or(to, |lost| to.max(lost.then.set.saturating_sub(lost.then.unshown)))
+    }
+
+    /// Whether something without a response may have lowered the capacity that we wrote: a deletion, or a capacity write.
+    pub(crate) fn may_have_been_lowered(&self) -> bool {
+        self.lost_write.is_some() || self.in_flight.unanswered(self.observation.at) > 0
     }
 
     /// Notes that a deletion is being sent. It lowers the capacity even if no response comes, except for those that are
@@ -329,8 +335,12 @@ impl GroupState {
     /// The same, if the deletions without a response that were sent before the write lowered what the write replaced, and
     /// not what it set.
     pub(crate) fn own_capacity_at_most(&self) -> u32 {
-        let at_most = |own: RecentWrites| own.result().saturating_add(own.named_before(&self.in_flight));
-        self.own_write().map_or(0, |own| at_most(own).min(own.set.saturating_sub(own.unshown)))
+        self.own_write().map_or(0, |own| self.at_most(own))
+    }
+
+    fn at_most(&self, writes: RecentWrites) -> u32 {
+        let at_most = writes.result().saturating_add(writes.named_before(&self.in_flight));
+        at_most.min(writes.set.saturating_sub(writes.unshown))
     }
 
     /// Our last capacity write, while a read may be older than that.

@@ -254,6 +254,23 @@ fn a_later_write_of_the_same_capacity_does_not_show_one_without_a_response() {
 }
 
 #[test]
+fn what_a_write_without_a_response_may_have_undone_is_written_once_more() {
+    let lowered = |lose: bool| {
+        let mut group = Group::new(10, live(0..10));
+        if lose {
+            group.lose(10, 12);
+        }
+        group.see_at(12, 12, live(0..12));
+        group.write(12, 14, None);
+        // Another client had set 12, and the write takes effect now; or the read lags.
+        group.see_at(14, 12, live(0..14));
+        group.undone()
+    };
+    assert_eq!(lowered(true), Some(14), "it changes nothing if the read lags");
+    assert_eq!(lowered(false), None, "the read lags");
+}
+
+#[test]
 fn a_write_without_a_response_can_no_longer_take_effect_after_a_while() {
     let mut group = Group::new(10, live(0..8));
     group.lose(10, 8);
