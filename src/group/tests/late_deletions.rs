@@ -186,12 +186,12 @@ fn an_instance_that_was_gone_already_does_not_lower_what_an_unused_read_showed()
 fn a_deletion_without_a_response_lowers_what_another_client_had_set_before_it_took_effect() {
     let mut group = Group::new(9, live(0..9));
     group.write(9, 10, None);
-    group.see_at(20, 14, live(0..14));
+    group.see_at(20, 30, live(0..30));
     group.lose_deletion(0..3);
-    group.see_at(36, 14, live(0..14));
+    group.see_at(36, 20, live(0..20));
     // One of the three was going already.
-    group.see_at(40, 10, all(&[going(0..3), live(3..14)]));
-    assert_eq!(group.undone(), Some(11));
+    group.see_at(40, 16, all(&[going(0..3), live(3..20)]));
+    assert_eq!(group.undone(), Some(17));
 }
 
 #[test]

@@ -260,10 +260,12 @@ fn what_a_write_without_a_response_may_have_undone_is_written_once_more() {
         if lose {
             group.lose(10, 12);
         }
-        group.see_at(12, 12, live(0..12));
-        group.write(12, 14, None);
-        // Another client had set 12, and the write takes effect now; or the read lags.
-        group.see_at(14, 12, live(0..14));
+        group.see_at(12, 10, live(0..12));
+        group.write_undo(10, 12);
+        group.see_at(13, 12, live(0..14));
+        group.write_undo(12, 14);
+        // The write without a response takes effect now, or the read lags.
+        group.see_at(15, 12, live(0..14));
         group.undone()
     };
     assert_eq!(lowered(true), Some(14), "it changes nothing if the read lags");
