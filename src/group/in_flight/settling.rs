@@ -60,10 +60,10 @@ impl InFlight {
         let last_shown = self.operations.iter().filter(is_shown).map(|one| one.id).max();
         let mut unsettled = self.operations.iter().filter(|one| one.phase == Phase::Unsettled);
         let shows_late_deletion = unsettled.any(|one| one.deletes().is_some_and(|ids| ids.iter().any(leaves)));
-        let is_younger = |one: &Operation| {
+        let may_be_unshown = |one: &Operation| {
             last_shown.is_none_or(|shown| one.id > shown) && !(shows_late_deletion && one.is_visible())
         };
-        self.operations.retain(|one| !one.is_unpolled_growth() || is_younger(one));
+        self.operations.retain(|one| !one.is_unpolled_growth() || may_be_unshown(one));
     }
 
     /// The instances of our deletions that live, and whose launch began after that: a warm pool returns an instance

@@ -167,8 +167,9 @@ impl GroupState {
     /// response sets, which may have taken effect after all that was deleted, or do so at any moment. AWS terminates
     /// instances sooner than that is over.
     pub(crate) fn beside_lost_write(&self, to: u32) -> u32 {
-        let awaited = self.lost_write.filter(|lost| !lost.is_shown);
-        awaited.map_or(to, |lost| to.max(lost.then.set.saturating_sub(lost.then.unshown)))
+        let awaited = self.lost_write.filter(|lost| !lost.is_shown).map(|lost| lost.then);
+        let lands_at = awaited.map_or(0, |then| then.set.saturating_sub(then.unshown));
+        to.max(lands_at.min(self.observation.reading.max))
     }
 
     /// Whether something without a response may have lowered the capacity that we wrote: a deletion, or a capacity write.
@@ -335,12 +336,8 @@ impl GroupState {
     /// The same, if the deletions without a response that were sent before the write lowered what the write replaced, and
     /// not what it set.
     pub(crate) fn own_capacity_at_most(&self) -> u32 {
-        self.own_write().map_or(0, |own| self.at_most(own))
-    }
-
-    fn at_most(&self, writes: RecentWrites) -> u32 {
-        let at_most = writes.result().saturating_add(writes.named_before(&self.in_flight));
-        at_most.min(writes.set.saturating_sub(writes.unshown))
+        let at_most = |own: RecentWrites| own.result().saturating_add(own.named_before(&self.in_flight));
+        self.own_write().map_or(0, |own| at_most(own).min(own.set.saturating_sub(own.unshown)))
     }
 
     /// Our last capacity write, while a read may be older than that.
