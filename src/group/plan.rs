@@ -16,8 +16,8 @@ use super::status::ReportedInstance;
 use super::surplus::Surplus;
 use super::time::Time;
 use crate::cloud::{
-    CAPACITY_MAX, Consistency, Counts, Deletions, GroupReading, GrowsBy, Instance, InstanceState, Missing, OwnLaunches,
-    Permit, ProviderId, Provisioning, ZoneName,
+    CAPACITY_MAX, Consistency, Counts, Deletions, GroupReading, GrowsBy, Instance, InstanceState, Missing, Permit,
+    ProviderId, Provisioning, ZoneName,
 };
 
 /// What to write to delete some nodes.
@@ -454,44 +454,4 @@ fn is_any_being_deleted(state: &GroupState) -> bool {
 /// Whether nothing runs in the scale set.
 fn is_idle(state: &GroupState) -> bool {
     state.observation().reading.provisioning != Provisioning::Running
-}
-
-/// The capacity that a capacity which our own writes left too low is raised back to (law 11), if it is. Otherwise, the
-/// cloud would delete instances of its own choice (#10147). Never above the maximum. `own` are the instances that the
-/// cloud launched for reasons of its own ([`crate::cloud::LaunchActivity::own`]), if they can be read.
-///
-/// Launches in flight are left out of it: each raises the capacity by itself.
-pub(crate) fn undone_capacity(state: &GroupState, own: Option<&OwnLaunches>) -> Option<u32> {
-    let reading = &state.observation().reading;
-    // Where deletions can fail, the instances live on by themselves, and the next scale-up makes room for them.
-    if reading.consistency.deletions == Deletions::CanFail {
-        return None;
-    }
-    // A write may undo what a launch is about to raise. That shows before AWS acts: see LAUNCH_RAISES.
-    if state.in_flight().is_raising() {
-        return None;
-    }
-    let owed = state.room_owed(own)?;
-    let (census, to_be_raised) = (state.census(), state.in_flight().to_be_raised());
-    // Without preconditions, a capacity falls when the cloud accepts a deletion. A read that lags does not show that
-    // yet, and the surplus is deleted meanwhile.
-    let fallen = census.unread;
-    let to = owed.room.min(reading.max);
-    if to <= reading.desired.saturating_add(to_be_raised).saturating_sub(fallen) {
-        return None;
-    }
-    // A read that lags shows the capacity before our last writes, and raising it to the live instances would undo them.
-    // With a lost write it is different: a later write of ours may have been computed from its capacity, and is then
-    // written again.
-    let lowered = state.in_flight().unshown().saturating_sub(to_be_raised);
-    let meant = census.capacity.saturating_sub(lowered).saturating_sub(fallen);
-    if owed.undoes_a_later_write {
-        return Some(to.max(meant.min(reading.max)).saturating_sub(to_be_raised));
-    }
-    // What we wrote must not be lowered. To write it once more changes nothing if the read lags.
-    let own = if to_be_raised > 0 { state.own_capacity_at_most() } else { state.own_capacity() };
-    let may_repeat = state.may_have_been_lowered();
-    let to = if may_repeat { to.max(meant.max(own).min(reading.max)) } else { to };
-    let is_enough = to > meant || (to == meant && may_repeat);
-    (is_enough && to >= own).then(|| to.saturating_sub(to_be_raised))
 }

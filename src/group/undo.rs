@@ -80,7 +80,7 @@ impl Group {
     }
 
     fn undo_job(&mut self) -> Option<Job> {
-        plan::undone_capacity(&self.state, Some(&OwnLaunches::default()))?;
+        self.state.undone_capacity(Some(&OwnLaunches::default()))?;
         // Instances that the cloud launched for reasons of its own may be why more live than a write of ours left room
         // for.
         let sent = self.state.undone_since()?;
@@ -104,7 +104,7 @@ impl Group {
                         None
                     }
                 };
-                if plan::undone_capacity(&self.state, own.as_ref().map(|own| &own.launches)).is_none() {
+                if self.state.undone_capacity(own.as_ref().map(|own| &own.launches)).is_none() {
                     return;
                 }
                 Undo::Read(own)
@@ -142,7 +142,7 @@ impl Group {
 
     fn raise_back(&mut self, job: &mut Progress, own: Option<&Own>) -> Option<u32> {
         let own = own.map(|own| own.with_new(self.state.observation()));
-        let to = self.state.beside_lost_write(plan::undone_capacity(&self.state, own.as_ref())?);
+        let to = self.state.not_below_lost_write(self.state.undone_capacity(own.as_ref())?);
         if self.has_just_raised_back(to) {
             return None;
         }

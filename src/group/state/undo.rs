@@ -12,7 +12,7 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 use super::{CapacityWrite, GroupState};
-use crate::cloud::{Counts, GrowsBy, Instance, OwnLaunches, ProviderId, Reads};
+use crate::cloud::{Counts, Deletions, GrowsBy, Instance, OwnLaunches, ProviderId, Reads};
 use crate::group::Time;
 use crate::group::in_flight::InFlight;
 use crate::group::limits::{LATE, SETTLE, UNDO_WINDOW};
@@ -59,12 +59,12 @@ pub(super) struct LostWrite {
 
 /// What a capacity that our writes set has to have room for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RoomOwed {
+struct RoomOwed {
     /// How many instances.
-    pub(crate) room: u32,
+    room: u32,
     /// Whether a write without a response took effect after a later one of ours. A read of its capacity does not lag
     /// behind that.
-    pub(crate) undoes_a_later_write: bool,
+    undoes_a_later_write: bool,
 }
 
 /// Why a capacity is written.
@@ -166,14 +166,14 @@ impl GroupState {
     /// What the capacity is raised back to where this many instances need room: not to less than a write without a
     /// response sets, which may have taken effect after all that was deleted, or do so at any moment. AWS terminates
     /// instances sooner than that is over.
-    pub(crate) fn beside_lost_write(&self, to: u32) -> u32 {
+    pub(crate) fn not_below_lost_write(&self, to: u32) -> u32 {
         let awaited = self.lost_write.filter(|lost| !lost.is_shown).map(|lost| lost.then);
         let lands_at = awaited.map_or(0, |then| then.set.saturating_sub(then.unshown));
         to.max(lands_at.min(self.observation.reading.max))
     }
 
     /// Whether something without a response may have lowered the capacity that we wrote: a deletion, or a capacity write.
-    pub(crate) fn may_have_been_lowered(&self) -> bool {
+    fn may_have_been_lowered(&self) -> bool {
         self.lost_write.is_some() || self.in_flight.unanswered(self.observation.at) > 0
     }
 
@@ -335,7 +335,7 @@ impl GroupState {
 
     /// The same, if the deletions without a response that were sent before the write lowered what the write replaced, and
     /// not what it set.
-    pub(crate) fn own_capacity_at_most(&self) -> u32 {
+    fn own_capacity_at_most(&self) -> u32 {
         let at_most = |own: RecentWrites| own.result().saturating_add(own.named_before(&self.in_flight));
         self.own_write().map_or(0, |own| at_most(own).min(own.set.saturating_sub(own.unshown)))
     }
@@ -346,13 +346,53 @@ impl GroupState {
         self.recent_writes(self.observation.begun).filter(is_lagging)
     }
 
+    /// The capacity that a capacity which our own writes left too low is raised back to (law 11), if it is. Otherwise, the
+    /// cloud would delete instances of its own choice (#10147). Never above the maximum. `own` are the instances that the
+    /// cloud launched for reasons of its own ([`crate::cloud::LaunchActivity::own`]), if they can be read.
+    ///
+    /// Launches in flight are left out of it: each raises the capacity by itself.
+    pub(crate) fn undone_capacity(&self, own: Option<&OwnLaunches>) -> Option<u32> {
+        let reading = &self.observation.reading;
+        // Where deletions can fail, the instances live on by themselves, and the next scale-up makes room for them.
+        if reading.consistency.deletions == Deletions::CanFail {
+            return None;
+        }
+        // A write may undo what a launch is about to raise. That shows before AWS acts: see LAUNCH_RAISES.
+        if self.in_flight.is_raising() {
+            return None;
+        }
+        let owed = self.room_owed(own)?;
+        let (census, to_be_raised) = (self.census(), self.in_flight.to_be_raised());
+        // Without preconditions, a capacity falls when the cloud accepts a deletion. A read that lags does not show that
+        // yet, and the surplus is deleted meanwhile.
+        let fallen = census.unread;
+        let to = owed.room.min(reading.max);
+        if to <= reading.desired.saturating_add(to_be_raised).saturating_sub(fallen) {
+            return None;
+        }
+        // A read that lags shows the capacity before our last writes, and raising it to the live instances would undo them.
+        // With a lost write it is different: a later write of ours may have been computed from its capacity, and is then
+        // written again.
+        let lowered = self.in_flight.unshown().saturating_sub(to_be_raised);
+        let meant = census.capacity.saturating_sub(lowered).saturating_sub(fallen);
+        if owed.undoes_a_later_write {
+            return Some(to.max(meant.min(reading.max)).saturating_sub(to_be_raised));
+        }
+        // What we wrote must not be lowered. To write it once more changes nothing if the read lags.
+        let written = if to_be_raised > 0 { self.own_capacity_at_most() } else { self.own_capacity() };
+        let may_repeat = self.may_have_been_lowered();
+        let to = if may_repeat { to.max(meant.max(written).min(reading.max)) } else { to };
+        let is_enough = to > meant || (to == meant && may_repeat);
+        (is_enough && to >= written).then(|| to.saturating_sub(to_be_raised))
+    }
+
     /// How many instances a capacity that our writes set has to have room for, if it is too low. `own` are instances
     /// that the cloud launched for reasons of its own, if they can be read.
     ///
     /// An instance that was already going when we named it gave up no place: one more lives than the capacity allows
     /// for, and none of the cloud's own explains it. If a deletion got no response, the named instances that a read
     /// still shows may stay live; the capacity falls only when they begin to go.
-    pub(crate) fn room_owed(&self, own: Option<&OwnLaunches>) -> Option<RoomOwed> {
+    fn room_owed(&self, own: Option<&OwnLaunches>) -> Option<RoomOwed> {
         let observation = &self.observation;
         let desired = observation.reading.desired.saturating_add(self.in_flight.to_be_raised());
         let explains =

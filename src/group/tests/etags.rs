@@ -34,11 +34,7 @@ fn a_scale_up_after_a_failed_deletion_is_added_to_what_lives() {
     let operation = group.delete(0..3);
     group.see_etag("2", 7, all(&[deleting(0..3, Counts::UntilDeleted), running(3..10)]));
     group.fail_tagged(operation, "2", 7, running(0..10));
-    assert_eq!(
-        plan::undone_capacity(&group.state, Some(&OwnLaunches::default())),
-        None,
-        "the next scale-up makes room"
-    );
+    assert_eq!(group.state.undone_capacity(Some(&OwnLaunches::default())), None, "the next scale-up makes room");
     assert_eq!(group.target(), 10, "they live for good");
     assert_eq!(plan::raised_capacity(&group.state, 1), Some(11), "8 would delete two instances that nobody named");
     group.now = group.now + Duration::from_secs(40);

@@ -203,7 +203,7 @@ fn what_a_launch_is_about_to_raise_does_not_lower_what_we_wrote() {
     group.launch(3);
     // The deletion took effect before that write, and the read lags; or after it.
     group.see_at(14, 4, all(&[going(0..7), live(7..12)]));
-    assert_eq!(group.undone(), Some(12), "with the launch, the group has room for eight at 5 already");
+    assert_eq!(group.undone(), Some(12), "5 would be enough for eight, and would lower what we wrote if the read lags");
 }
 
 #[test]

@@ -123,18 +123,18 @@ fn a_capacity_that_is_raised_back_leaves_out_launches_in_flight() {
     // The named instance was going already, and AWS lowers the capacity for each call.
     group.see(3, all(&[deleting(0..1, Counts::No), counted(1..5)]));
     let own = OwnLaunches::default();
-    assert_eq!(plan::undone_capacity(&group.state, Some(&own)), Some(4), "the launch adds two by itself");
+    assert_eq!(group.state.undone_capacity(Some(&own)), Some(4), "the launch adds two by itself");
     group.write_undo(3, 4);
     assert_eq!(group.target(), 6);
     group.see(4, counted(1..5));
     assert_eq!(group.target(), 6, "the launch goes on");
     group.end(launch, 5..7);
     group.see(4, counted(1..7));
-    assert_eq!((group.target(), plan::undone_capacity(&group.state, Some(&own))), (6, None), "it may add them later");
+    assert_eq!((group.target(), group.state.undone_capacity(Some(&own))), (6, None), "it may add them later");
     // It had added them just before that write, which undid it.
     group.pass(11);
     group.see(4, counted(1..7));
-    assert_eq!(plan::undone_capacity(&group.state, Some(&own)), Some(6));
+    assert_eq!(group.state.undone_capacity(Some(&own)), Some(6));
 }
 
 /// A group of five in which two are being launched, after a deletion that the capacity fell by twice.
@@ -148,7 +148,7 @@ fn launching_below_live() -> (Group, OperationId) {
 
 /// What the capacity is raised back to, where the cloud launched nothing for reasons of its own.
 fn undone(group: &Group) -> Option<u32> {
-    plan::undone_capacity(&group.state, Some(&OwnLaunches::default()))
+    group.state.undone_capacity(Some(&OwnLaunches::default()))
 }
 
 /// The capacity lacks two launches that came after that as much as the one that it undid.
@@ -338,7 +338,7 @@ fn what_a_launch_made_is_to_stay_whatever_else_the_cloud_launches() {
     group.end(launch, 5..7);
     group.pass(11);
     group.see(4, all(&[counted(1..7), counted(10..12)]));
-    assert_eq!(plan::undone_capacity(&group.state, None), Some(6), "four of before, and two of the launch");
+    assert_eq!(group.state.undone_capacity(None), Some(6), "four of before, and two of the launch");
 }
 
 #[test]
@@ -368,7 +368,7 @@ fn a_surplus_taken_for_a_launch_explains_no_lower_capacity() {
     // The named instance was going already, and AWS lowers the capacity for each call.
     group.see(5, all(&[deleting(0..1, Counts::No), counted(1..9)]));
     let own = OwnLaunches { instances: vec![id(8).to_string(), id(7).to_string()], replacing: 0 };
-    assert_eq!(plan::undone_capacity(&group.state, Some(&own)), Some(6), "six nodes were to stay");
+    assert_eq!(group.state.undone_capacity(Some(&own)), Some(6), "six nodes were to stay");
 }
 
 #[test]

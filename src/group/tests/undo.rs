@@ -23,12 +23,12 @@ impl Group {
     /// The capacity that is raised back to, where activities show nothing that the cloud launched for reasons of its
     /// own.
     pub(super) fn undone(&self) -> Option<u32> {
-        plan::undone_capacity(&self.state, Some(&OwnLaunches::default()))
+        self.state.undone_capacity(Some(&OwnLaunches::default()))
     }
 
     /// The same, where these are the cloud's own.
     fn undone_with(&self, own: &OwnLaunches) -> Option<u32> {
-        plan::undone_capacity(&self.state, Some(own))
+        self.state.undone_capacity(Some(own))
     }
 
     /// Sends a deletion that the cloud accepts, as AWS does.
@@ -202,7 +202,7 @@ fn without_activities_only_instances_that_had_room_are_certain() {
     group.see(6, live(0..8));
     group.terminate(0..1);
     group.see(4, all(&[going(0..1), live(1..8)]));
-    assert_eq!(plan::undone_capacity(&group.state, None), Some(5), "five had room and were not named");
+    assert_eq!(group.state.undone_capacity(None), Some(5), "five had room and were not named");
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn without_activities_another_processs_launch_is_not_raised_back() {
         let mut observation = group.reading(5, all(&[going(0..1), live(1..8)]));
         observation.reading.consistency.grows_by = grows_by;
         group.state.observe(observation, &name);
-        plan::undone_capacity(&group.state, None)
+        group.state.undone_capacity(None)
     };
     assert_eq!(raised_back(GrowsBy::Launch), None, "the five that were there have room");
     assert_eq!(raised_back(GrowsBy::Capacity), Some(6), "by their number");

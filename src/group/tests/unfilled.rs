@@ -124,5 +124,5 @@ fn a_scale_set_without_an_etag_is_not_raised_back() {
     let mut group = Group { state, now, operations: 0, capacity_is: CapacityIs::Unknown };
     let operation = group.delete_with(0..3, Some(OperationHandle("delete".to_owned())));
     group.fail_with(operation, reading(7, 5));
-    assert_eq!(plan::undone_capacity(&group.state, Some(&OwnLaunches::default())), None, "its VMs live by themselves");
+    assert_eq!(group.state.undone_capacity(Some(&OwnLaunches::default())), None, "its VMs live by themselves");
 }

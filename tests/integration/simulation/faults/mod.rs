@@ -18,8 +18,8 @@ pub(super) use kind::FaultKind;
 /// Two wrong readings in a row that agree confirm each other (law 5), so wrong readings are at least this far apart.
 const WRONG_READINGS_APART: Duration = Duration::from_secs(30);
 
-/// How long a capacity that another client raised from 0 may not have been read: a wrong reading of 0 contradicts
-/// nothing then.
+/// How long a capacity that another client, or a write without a response, raised from 0 may not have been read: a wrong
+/// reading of 0 contradicts nothing then.
 pub(super) const RAISE_UNREAD: Duration = Duration::from_secs(45);
 
 /// The faults of one run.
