@@ -43,6 +43,9 @@ pub enum CloudError {
     /// effect.
     #[error("unreachable: {0}")]
     Unreachable(Box<Fault>),
+    /// No connection could be made, or no token was there, so a write was not sent. Retryable.
+    #[error("not sent: {0}")]
+    NotSent(Box<Fault>),
     /// Credentials or permissions are missing. Nothing was done. Not retryable until they are changed.
     #[error("denied: {0}")]
     Denied(Box<Fault>),
@@ -113,6 +116,7 @@ impl CloudError {
         match self {
             Self::Throttled { fault, .. }
             | Self::Unreachable(fault)
+            | Self::NotSent(fault)
             | Self::Denied(fault)
             | Self::NotFound(fault)
             | Self::Conflict(fault)
@@ -125,7 +129,12 @@ impl CloudError {
 
     /// Whether the same call may succeed later without any change by the user.
     pub fn may_pass(&self) -> bool {
-        matches!(self, Self::Throttled { .. } | Self::Unreachable(_) | Self::Unintelligible(_))
+        matches!(self, Self::Throttled { .. } | Self::Unreachable(_) | Self::NotSent(_) | Self::Unintelligible(_))
+    }
+
+    /// Whether a write that ended with this error did nothing, for a reason that may pass: it may be sent again.
+    pub fn may_be_repeated(&self) -> bool {
+        matches!(self, Self::Throttled { .. } | Self::Conflict(_) | Self::NotSent(_))
     }
 
     /// Whether a write that ended with this error may have taken effect.

@@ -20,10 +20,14 @@ pub struct LaunchSpec {
     pub operating_system: OperatingSystem,
     /// The family of the image, if it is known: it decides how much memory the kernel keeps.
     pub image: Option<NodeImage>,
-    /// Labels that the cloud service sets (EKS managed node groups, AKS pools, the CSI driver's zone label).
+    /// Labels that the launch settings and the cloud service set (user data, AKS pools, the CSI driver's zone label).
     pub labels: BTreeMap<String, String>,
-    /// Taints that the cloud service sets.
+    /// Taints that the launch settings and the cloud service set.
     pub taints: Vec<Taint>,
+    /// Labels that the cloud service gives to every node, whatever tags of the group say (EKS managed node groups).
+    pub fixed_labels: BTreeMap<String, String>,
+    /// Taints that it gives to every node.
+    pub fixed_taints: Vec<Taint>,
     /// Resource quantities that the cloud service declares (tags of an EKS managed node group), as written.
     pub resources: BTreeMap<String, String>,
     /// The highest number of vCPUs that an instance can have, if the launch settings disable some.
@@ -42,8 +46,8 @@ pub struct LaunchSpec {
     pub has_efa: bool,
     /// Size of the volume that holds pods' ephemeral storage, in bytes, if it is known.
     pub ephemeral_storage_bytes: Option<u64>,
-    /// Whether the node combines its local disks into one volume for pods' ephemeral storage.
-    pub joins_local_disks: bool,
+    /// What becomes of its local disks.
+    pub local_disks: LocalDisks,
     /// Whether it can change although the group does not, because the launch template's version is `$Default` or
     /// `$Latest`.
     pub is_floating: bool,
@@ -55,6 +59,18 @@ pub struct LaunchSpec {
     pub reserved: Option<ReservedProfile>,
     /// What the launch settings tell the kubelet to reserve, in place of what the profile reserves.
     pub kubelet_reserves: KubeletReserves,
+}
+
+/// Whether a node combines its local disks into one volume for pods' ephemeral storage. What holds less comes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LocalDisks {
+    /// It does not.
+    #[default]
+    Apart,
+    /// Half of them holds a copy of the other half (RAID 10).
+    Mirrored,
+    /// It does (RAID 0).
+    Joined,
 }
 
 /// The rule for what a node reserves for the kubelet and the system.

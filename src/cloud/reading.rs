@@ -72,6 +72,9 @@ pub struct GroupReading {
     /// How many instances the cloud keeps after their deletion, until somebody terminates them. They are listed as
     /// being deleted.
     pub retained: u32,
+    /// Whether the cloud may launch instances beyond the capacity by itself, as the group is set up.
+    #[serde(default)]
+    pub has_own_surplus: bool,
     /// The settings in the group's tags for its nodes and their scaling.
     pub hints: Arc<GroupHints>,
     /// Changes whenever the launch spec of new instances may have changed (launch template, instance types, tags).

@@ -4,10 +4,17 @@
 /// as it arrives.
 #[cfg(feature = "aws")]
 pub(super) const AWS_LIST_BYTES_MAX: usize = 128 << 20;
-/// The most bytes of all pages of one list of Azure, which are held until the last one is there: 1,600 VMs with
-/// instance views of 20 KB. A scale set has at most 1,000.
+/// The most bytes of all pages of one list of Azure: more than every size of a subscription.
 #[cfg(feature = "azure")]
 pub(super) const AZURE_LIST_BYTES_MAX: usize = 32 << 20;
+/// The most bytes of all pages of one list of VMs: 130 KB for each of the 1,000 that a scale set can have. A VM takes 20 KB
+/// with its instance view, and with Azure CNI 500 bytes more for each of its pods' addresses. A page is decoded, and
+/// dropped, as it arrives.
+#[cfg(feature = "azure")]
+pub(super) const AZURE_MACHINE_LIST_BYTES_MAX: usize = 128 << 20;
+/// The most items of one list of Azure. They take memory however short each is.
+#[cfg(feature = "azure")]
+pub(super) const AZURE_LIST_ITEMS_MAX: usize = 100_000;
 
 /// The bytes of all pages of a list so far.
 #[derive(Clone, Copy, Debug)]

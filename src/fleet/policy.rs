@@ -155,7 +155,9 @@ impl LivePolicies {
     /// The reading of a group, with what the configuration says about its capacity and its growth.
     pub(super) fn applied_to(&self, group: &GroupKey, mut reading: GroupReading) -> GroupReading {
         let policy = self.of(group);
-        if let Some(capacity_is) = policy.capacity_is {
+        // Where the cloud says what its capacity is, the configuration has nothing to add.
+        if let Some(capacity_is) = policy.capacity_is.filter(|_| reading.consistency.capacity_is == CapacityIs::Unknown)
+        {
             reading.consistency.capacity_is = capacity_is;
         }
         if self.at_start.of(group).separates(&reading) {

@@ -61,6 +61,8 @@ pub struct GroupView {
     pub observed: Instant,
     /// Whether it may grow.
     pub growth: Permit,
+    /// Why the cloud refused to launch instances in it on request, although it is to grow so.
+    pub launches_refused: Option<Arc<str>>,
     /// Whether its instances may be deleted.
     pub removal: Permit,
     /// Why the last observation is not used until another one confirms it.
@@ -102,6 +104,7 @@ impl GroupView {
             options: Options::default(),
             observed: Instant::now(),
             growth: Permit::Granted,
+            launches_refused: None,
             removal: Permit::Granted,
             doubt: None,
             mailbox: Mailbox::new(&tokio::sync::mpsc::channel(1).0),
@@ -184,7 +187,8 @@ impl Snapshot {
     pub(super) fn served(&self, key: &GroupKey) -> Option<(&Arc<str>, &Arc<GroupView>)> {
         match self.groups.get_key_value(key.name.as_str()) {
             Some((id, view)) if view.key == *key => Some((id, view)),
-            _ => self.groups.get_key_value(key.to_string().as_str()),
+            // The name of another group may look like this ID.
+            _ => self.groups.get_key_value(key.to_string().as_str()).filter(|(_, view)| view.key == *key),
         }
     }
 }

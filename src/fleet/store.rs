@@ -1,6 +1,7 @@
 //! The only place that writes the snapshot.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -9,7 +10,7 @@ use tokio::time::Instant;
 
 use super::limits::{GONE_NODE_LIFE, UNLISTED_FOR};
 use super::snapshot::{GroupKey, GroupView, Listed, Snapshot, Unlisted};
-use crate::cloud::{GroupName, ProviderId};
+use crate::cloud::{GroupName, ProviderId, ZoneName};
 use crate::group::ClusterNodes;
 use crate::group::{GroupStatus, ReportedInstance};
 
@@ -31,6 +32,8 @@ struct Draft {
     gone: VecDeque<(Instant, ProviderId)>,
     /// Whether new instances are listed at once.
     lists_at_once: bool,
+    /// IDs that groups were served under before this change.
+    left: Vec<Arc<str>>,
 }
 
 impl Default for Store {
@@ -92,19 +95,25 @@ impl Store {
         groups.values().for_each(|mailbox| mailbox.publish_again());
     }
 
-    /// Publishes a group.
-    pub(super) fn publish(&self, view: GroupView) {
-        self.edit(|draft| draft.publish(view));
+    /// Publishes a group. Returns the IDs that other groups of its name have left for it.
+    pub(super) fn publish(&self, view: GroupView) -> Vec<Arc<str>> {
+        self.edit(|draft| draft.publish(view))
     }
 
     /// Lists an instance under this spelling of its ID.
     pub(super) fn respell(&self, id: &ProviderId) {
-        self.edit(|draft| draft.respell(id));
+        drop(self.edit(|draft| draft.respell(id)));
     }
 
-    /// Takes a group out.
-    pub(super) fn retire(&self, key: &GroupKey) {
-        self.edit(|draft| draft.retire(key));
+    /// Takes a group out. Returns the ID that it was served under, and that which another one of its name has left.
+    pub(super) fn retire(&self, key: &GroupKey) -> Vec<Arc<str>> {
+        self.edit(|draft| draft.retire(key))
+    }
+
+    /// The zones of a group that are published; `None` among them is the group itself.
+    pub(super) fn zones_of(&self, whole: &GroupKey) -> BTreeSet<Option<ZoneName>> {
+        let snapshot = self.load();
+        snapshot.groups().filter(|(_, view)| view.whole() == *whole).map(|(_, view)| view.zone.clone()).collect()
     }
 
     /// Whether a group, or a zone of it, is served.
@@ -112,23 +121,21 @@ impl Store {
         self.load().groups().any(|(_, view)| view.whole() == *whole)
     }
 
-    /// Takes a group out, or all of its zones that are served. Returns the IDs that they were served under.
+    /// Takes a group out, or all of its zones that are served. Returns the IDs that nothing is served under any more.
     pub(super) fn retire_all(&self, whole: &GroupKey) -> Vec<Arc<str>> {
         let snapshot = self.load();
         let served = snapshot.groups().filter(|(_, view)| view.whole() == *whole);
-        let retire = |(id, view): (&Arc<str>, &Arc<GroupView>)| {
-            self.retire(&view.key);
-            Arc::clone(id)
-        };
-        served.map(retire).collect()
+        served.flat_map(|(_, view)| self.retire(&view.key)).collect()
     }
 
-    fn edit(&self, change: impl FnOnce(&mut Draft)) {
+    fn edit(&self, change: impl FnOnce(&mut Draft)) -> Vec<Arc<str>> {
         let mut draft = self.draft.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut draft);
         self.current.store(Arc::new(draft.snapshot.clone()));
+        let left = mem::take(&mut draft.left);
         drop(draft);
         self.published.send_modify(|version| *version += 1);
+        left
     }
 }
 
@@ -257,6 +264,7 @@ impl Draft {
             }
         }
         self.snapshot.groups.remove(&id);
+        self.left.push(id);
         if let Some(owners) = self.owners.get_mut(&key.name) {
             owners.remove(&key.source);
             if let Some(last) = owners.first().filter(|_| owners.len() == 1).cloned() {
@@ -292,6 +300,7 @@ impl Draft {
         self.snapshot.groups.remove(&old);
         let id = self.served_id(key);
         self.snapshot.groups.insert(id, view);
+        self.left.push(old);
     }
 
     fn served_id(&self, key: &GroupKey) -> Arc<str> {

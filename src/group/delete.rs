@@ -263,7 +263,7 @@ impl Group {
         error: CloudError,
     ) -> Option<Vec<Removal>> {
         let (mut waiting, refused) = (requests(removals), WriteError::Cloud(error.clone()));
-        if matches!(error, CloudError::Conflict(_) | CloudError::Throttled { .. }) {
+        if error.may_be_repeated() {
             let next = job.attempts.next(self.now, Some(&error));
             waiting = self.respond_out_of_time(waiting, next, &refused);
             if !waiting.is_empty() && job.attempts.again(self.now, Some(&error)) {

@@ -41,6 +41,14 @@ pub(super) struct Launching {
     error: Option<WriteError>,
 }
 
+/// Launches that the cloud does not offer for the group, or not to us.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Withheld {
+    pub(super) why: CloudError,
+    /// Until when none is tried.
+    until: Time,
+}
+
 /// One launch whose outcome is not known.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct LaunchCall {
@@ -100,7 +108,7 @@ impl Group {
     pub(super) fn grows_by_launch(&self) -> bool {
         match self.state.observation().reading.consistency.grows_by {
             GrowsBy::Capacity => false,
-            GrowsBy::Launch => self.launch_again_at.is_none_or(|at| at <= self.now),
+            GrowsBy::Launch => self.withheld.as_ref().is_none_or(|withheld| withheld.until <= self.now),
             GrowsBy::LaunchInZone => true,
         }
     }
@@ -190,8 +198,13 @@ impl Group {
         let Some(index) = launching.calls.iter().position(|call| call.operation == operation) else { return };
         let mut call = launching.calls.remove(index);
         match outcome {
-            Ok(launched) => self.end_call(&mut launching, &call, &launched.instances, launched.failures),
-            Err(error) if error.outcome_unknown() || is_passing(&error) || is_denied_repetition(&call, &error) => {
+            Ok(launched) => {
+                // One that was sent before the refusal shows nothing, unless the group grows in no other way.
+                let is_only_way = !self.may_write_capacities();
+                self.withheld.take_if(|withheld| is_only_way || withheld.until <= self.now);
+                self.end_call(&mut launching, &call, &launched.instances, launched.failures);
+            }
+            Err(error) if error.outcome_unknown() || error.may_be_repeated() || is_denied_repetition(&call, &error) => {
                 self.log(Note::LaunchUnsettled(operation, error.clone()));
                 call.may_have_begun |= error.outcome_unknown();
                 launching.error = Some(WriteError::Cloud(error.clone()));
@@ -202,10 +215,10 @@ impl Group {
                     self.end_call(&mut launching, &call, &[], vec![failure]);
                 }
             }
-            Err(error @ (CloudError::Denied(_) | CloudError::Unsupported(_)))
-                if !call.may_have_begun && self.may_write_capacities() =>
-            {
-                self.withhold_launches(error.clone());
+            Err(error) if is_not_offered(&error) && !call.may_have_begun && self.may_write_capacities() => {
+                if self.withhold_launches(error.clone()) {
+                    self.log(Note::LaunchesWithheld(error.clone()));
+                }
                 launching.error = Some(WriteError::Cloud(error.clone()));
                 if !launching.may_launch() {
                     launching.calls.push(call);
@@ -215,6 +228,9 @@ impl Group {
                 self.end_call(&mut launching, &call, &[], vec![failure]);
             }
             Err(error) => {
+                if is_not_offered(&error) && !call.may_have_begun {
+                    self.withhold_launches(error.clone());
+                }
                 self.log(Note::LaunchRefused(operation, error.clone()));
                 let failure = self.failure_of(&error);
                 launching.error = Some(WriteError::Cloud(error));
@@ -347,11 +363,10 @@ impl Group {
         }
     }
 
-    /// The cloud does not launch instances in this group, or not for us: capacities are written for a while.
-    fn withhold_launches(&mut self, error: CloudError) {
-        if self.launch_again_at.replace(self.now + LAUNCH_AGAIN).is_none() {
-            self.log(Note::LaunchesWithheld(error));
-        }
+    /// The cloud does not launch instances in this group, or not for us: capacities are written for a while, where a
+    /// group grows by them too. Returns whether that is new.
+    fn withhold_launches(&mut self, why: CloudError) -> bool {
+        self.withheld.replace(Withheld { why, until: self.now + LAUNCH_AGAIN }).is_none()
     }
 
     fn failure_of(&self, error: &CloudError) -> Failure {
@@ -378,7 +393,7 @@ fn is_denied_repetition(call: &LaunchCall, error: &CloudError) -> bool {
     call.may_have_begun && matches!(error, CloudError::Denied(_))
 }
 
-/// Whether nothing was launched, and the same launch may succeed in a moment.
-fn is_passing(error: &CloudError) -> bool {
-    matches!(error, CloudError::Conflict(_) | CloudError::Throttled { .. })
+/// Whether the cloud does not launch instances in the group, or not for us.
+fn is_not_offered(error: &CloudError) -> bool {
+    matches!(error, CloudError::Denied(_) | CloudError::Unsupported(_))
 }

@@ -66,11 +66,11 @@ pub(crate) use state::GroupState;
 pub use status::{GroupStatus, ReportedInstance};
 pub(crate) use time::Time;
 
-use crate::cloud::{GroupReading, Instance, InstanceState, ProviderId, differ};
+use crate::cloud::{CloudError, GroupReading, GrowsBy, Instance, InstanceState, ProviderId, differ};
 use beside::Beside;
 use held::Held;
 use job::{Call, Job};
-use launch::Launching;
+use launch::{Launching, Withheld};
 use operations::FailedOperation;
 use reading::Doubted;
 use undo::Duty;
@@ -135,8 +135,8 @@ pub(crate) struct Group {
     beside: Beside,
     /// Launches whose outcome is not known.
     launching: Vec<Launching>,
-    /// When launches are tried again that the cloud does not offer for the group.
-    launch_again_at: Option<Time>,
+    /// Why the cloud does not offer launches for the group, and until when capacities are written instead.
+    withheld: Option<Withheld>,
     /// Requests that wait, in the order of arrival.
     queue: Vec<Request>,
     /// Requests of the last batch that name unknown instances: they come next.
@@ -198,7 +198,7 @@ impl Group {
             unsettled_until: None,
             beside: Beside::default(),
             launching: Vec::new(),
-            launch_again_at: None,
+            withheld: None,
             queue: Vec::new(),
             second: Vec::new(),
             job: None,
@@ -254,6 +254,12 @@ impl Group {
     /// Why the last reading is not used until another one confirms it.
     pub(crate) fn doubt(&self) -> Option<&Doubt> {
         self.doubted.as_ref().map(|doubted| &doubted.why)
+    }
+
+    /// Why the cloud refused the last launch, if it does not offer launches for the group, or not to us.
+    pub(crate) fn launches_withheld(&self) -> Option<&CloudError> {
+        let grows_by_launch = self.state.observation().reading.consistency.grows_by != GrowsBy::Capacity;
+        self.withheld.as_ref().filter(|_| grows_by_launch).map(|withheld| &withheld.why)
     }
 
     /// Whether the group no longer exists.

@@ -335,9 +335,9 @@ pub(crate) fn blocks_growth(state: &GroupState) -> bool {
 fn permits_growth_to(state: &GroupState, to: u32) -> bool {
     let census = state.census();
     match state.surplus() {
-        // Deletions of an earlier process may have failed beside those that run, and a scale set deletes at once what is
-        // beyond a new capacity.
-        Some(Surplus::FoundAtStart) if can_revive(state) && is_any_being_deleted(state) => census.live <= to,
+        // Deletions of an earlier process may have failed beside what runs, and a scale set deletes at once what is beyond
+        // a new capacity.
+        Some(Surplus::FoundAtStart) if can_revive(state) && !is_own_surplus(state) => census.live <= to,
         surplus => surplus.is_none_or(|surplus| surplus.permits_growth(census.capacity, to, census.live)),
     }
 }
@@ -353,10 +353,10 @@ fn base_of_growth(state: &GroupState) -> u32 {
 /// The same, without what we wrote and a read does not show.
 fn base_as_read(state: &GroupState) -> u32 {
     let census = state.census();
-    match state.surplus() {
-        Some(Surplus::Lasting) => census.capacity.max(census.live),
-        _ => census.capacity,
-    }
+    let stays = state.surplus() == Some(Surplus::Lasting);
+    // A nominal capacity makes as many instances as it rises by, however many live.
+    let needs_room = stays && !state.is_nominal();
+    if needs_room { census.capacity.max(census.live) } else { census.capacity }
 }
 
 /// The capacity that a scale-up by `delta` sets. `None` if it would not be above both the capacity that was read and
@@ -446,9 +446,11 @@ fn can_revive(state: &GroupState) -> bool {
     state.observation().reading.consistency.deletions == Deletions::CanFail && !state.is_nominal()
 }
 
-/// Whether the list shows any instance as being deleted.
-fn is_any_being_deleted(state: &GroupState) -> bool {
-    state.observation().instances.iter().any(|one| one.state == InstanceState::Deleting)
+/// Whether instances beyond the capacity that a start finds are the cloud's own, for all that is known.
+fn is_own_surplus(state: &GroupState) -> bool {
+    let observation = state.observation();
+    let is_any_being_deleted = observation.instances.iter().any(|one| one.state == InstanceState::Deleting);
+    observation.reading.has_own_surplus && !is_any_being_deleted
 }
 
 /// Whether nothing runs in the scale set.

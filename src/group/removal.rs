@@ -43,10 +43,7 @@ impl Removal {
 
     /// Whether the cloud refused some, and all of those only for the moment.
     pub(super) fn is_busy(&self, deletion: &Deletion) -> bool {
-        let is_passing = |(_, error): &(ProviderId, CloudError)| {
-            matches!(error, CloudError::Conflict(_) | CloudError::Throttled { .. })
-        };
-        self.refused(deletion).next().is_some() && self.refused(deletion).all(is_passing)
+        self.refused(deletion).next().is_some() && self.refused(deletion).all(|(_, error)| error.may_be_repeated())
     }
 }
 

@@ -63,7 +63,7 @@ impl Group {
                 self.unsettled_until = Some(self.now + SETTLE);
                 Answer::CapacityLost(sent, self.now, error)
             }
-            Err(error @ (CloudError::Conflict(_) | CloudError::Throttled { .. })) => {
+            Err(error) if error.may_be_repeated() => {
                 self.log(Note::CapacityBusy(operation, error.clone()));
                 Answer::Capacity(CapacityOutcome::Retry(error))
             }

@@ -7,7 +7,8 @@ use super::proto::NodeGroupAutoscalingOptions;
 pub enum Dialect {
     /// 1.25 to 1.28: no provision time. 1.27 and 1.28 use one anyway, so any options make them delete new nodes.
     To128,
-    /// 1.29 to 1.33: Kubernetes durations. Releases before 1.33 ignore the two Booleans.
+    /// 1.29 to 1.33: Kubernetes durations. Releases before 1.33 do not read the two Booleans: with any options, both are
+    /// false for the group.
     From129To133,
     /// 1.34: Kubernetes durations and protobuf durations.
     V134,

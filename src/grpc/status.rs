@@ -61,6 +61,7 @@ fn cloud_code(error: &CloudError) -> Code {
     match error {
         CloudError::Throttled { .. }
         | CloudError::Unreachable(_)
+        | CloudError::NotSent(_)
         | CloudError::Unintelligible(_)
         | CloudError::Denied(_) => Code::Unavailable,
         CloudError::NotFound(_) => Code::NotFound,

@@ -85,10 +85,11 @@ fn minimum(mut one: Resources, other: &Resources) -> Resources {
 
 pub(super) type Candidates = BTreeMap<String, Vec<(Quantity, Provenance)>>;
 
-/// What the tags and the configuration set for every node of the group, regardless of its type; most trusted first.
+/// What the tags and the configuration set for every node of the group, regardless of its type; most trusted first. Tags
+/// of an EKS managed node group win over those of its Auto Scaling group, as in-tree.
 fn explicit(input: &Input<'_>) -> Candidates {
     let mut explicit = Candidates::new();
-    for (name, text) in input.hints.resources.iter().chain(&input.launch.resources) {
+    for (name, text) in input.launch.resources.iter().chain(&input.hints.resources) {
         match text.parse::<Quantity>() {
             Ok(quantity) if !quantity.is_negative() => {
                 explicit.entry(name.clone()).or_default().push((quantity, Provenance::GroupTag));
@@ -151,6 +152,13 @@ fn type_resources(
     let pods = pods(input, explicit, known.as_ref(), profile, cpu.value);
     let pods_limit = u32::try_from(pods.value.whole()).unwrap_or(u32::MAX);
     let pods_are_assumed = profile == ReservedProfile::Aks && pods.provenance == Provenance::Default;
+    // AKS reserves for as many as its pool says, whatever limit a tag or a table states.
+    let of_pool = input.launch.max_pods.filter(|_| input.overrides.reserved.max_pods.is_none());
+    let reserved_for = match profile {
+        ReservedProfile::Aks if pods_are_assumed => AKS_PODS_MAX,
+        ReservedProfile::Aks => of_pool.unwrap_or(0),
+        _ => 0,
+    };
     let size = NodeSize {
         operating_system: input.launch.operating_system,
         cpu: cpu.value,
@@ -160,7 +168,7 @@ fn type_resources(
         nominal_memory: known.as_ref().and_then(|known| known.nominal_memory).unwrap_or_default().max(memory.value),
         memory_is_estimated,
         ephemeral_storage: capacity.get(EPHEMERAL).map(|storage| storage.value),
-        pods: if pods_are_assumed { AKS_PODS_MAX.max(pods_limit) } else { pods_limit },
+        pods: reserved_for.max(pods_limit),
         network_pods: known.as_ref().and_then(network_pods).unwrap_or(pods_limit),
     };
     capacity.insert(CPU.to_owned(), cpu);

@@ -1,7 +1,7 @@
 //! The disk that holds the pods' ephemeral storage.
 
 use super::build::Input;
-use crate::cloud::{ImageEvidence, ImageFamily, NodeImage};
+use crate::cloud::{ImageEvidence, ImageFamily, LocalDisks, NodeImage};
 use crate::instance_types::{Provenance, Quantity, TypeCapacity, WithProvenance};
 
 /// A file system keeps a part of its disk for itself and for boot partitions: up to 3.9 % on ext4 (8 GiB on Ubuntu;
@@ -35,10 +35,13 @@ fn disk_for_pods(input: &Input<'_>, known: Option<&TypeCapacity>) -> Option<With
         .launch
         .ephemeral_storage_bytes
         .map(|bytes| WithProvenance::new(Quantity::bytes(bytes.saturating_sub(partitions)), Provenance::Group));
-    if !input.launch.joins_local_disks {
-        return volume;
-    }
-    let own = known.and_then(|known| known.local_disks.clone())?;
+    let combined: fn(Quantity) -> Quantity = match input.launch.local_disks {
+        LocalDisks::Apart => return volume,
+        LocalDisks::Mirrored => Quantity::halved,
+        LocalDisks::Joined => |disks| disks,
+    };
+    let mut own = known.and_then(|known| known.local_disks.clone())?;
+    own.value = combined(own.value);
     if own.value.is_zero() { volume } else { Some(own) }
 }
 

@@ -13,8 +13,9 @@ pub(super) type Labels = BTreeMap<String, WithProvenance<String>>;
 /// The zone label of Azure's nodes in a group without zones.
 const AZURE_NO_ZONE: &str = "0";
 
-/// All labels. A tag of the group wins over an override, an override over the labels that the cloud service sets, and
-/// these over the labels that follow from the instance.
+/// All labels. What the cloud service gives to every node wins over tags of the group: in the in-tree provider, too, the
+/// labels of an EKS managed node group replace those of tags. A tag wins over an override, an override over the labels
+/// of the launch settings, and these over the labels that follow from the instance.
 pub(super) fn labels(
     input: &Input<'_>,
     node_name: &str,
@@ -22,6 +23,7 @@ pub(super) fn labels(
 ) -> Result<Labels, TemplateError> {
     let mut candidates: BTreeMap<String, Vec<(String, Provenance)>> = BTreeMap::new();
     let given = [
+        (&input.launch.fixed_labels, Provenance::Group),
         (&input.hints.labels, Provenance::GroupTag),
         (&input.overrides.labels, Provenance::GroupOverride),
         (&input.launch.labels, Provenance::Group),
@@ -90,11 +92,11 @@ fn zone<'a>(input: &Input<'a>) -> Result<&'a str, TemplateError> {
     Ok(usize::try_from(choice).ok().and_then(|choice| zones.get(choice)).copied().unwrap_or(AZURE_NO_ZONE))
 }
 
-/// All taints, one per key and effect. A tag wins over an override, and an override over the taints that the cloud
-/// service sets.
+/// All taints, one per key and effect, in the same order.
 pub(super) fn taints(input: &Input<'_>) -> Vec<WithProvenance<Taint>> {
     let mut taints: Vec<WithProvenance<Taint>> = Vec::new();
     let given = [
+        (&input.launch.fixed_taints, Provenance::Group),
         (&input.hints.taints, Provenance::GroupTag),
         (&input.overrides.taints, Provenance::GroupOverride),
         (&input.launch.taints, Provenance::Group),

@@ -20,8 +20,13 @@ mod wire {
     include!(concat!(env!("OUT_DIR"), "/k8s.resource.rs"));
 }
 
-/// The whole GPUs that a device plugin would announce, by the driver that publishes them as devices instead.
-const COUNTED: [(&str, &str); 2] = [("gpu.nvidia.com", "nvidia.com/gpu"), ("gpu.amd.com", "amd.com/gpu")];
+/// The whole devices that a device plugin would announce, by the driver that publishes them as devices instead.
+const COUNTED: [(&str, &str); 4] = [
+    ("gpu.nvidia.com", "nvidia.com/gpu"),
+    ("gpu.amd.com", "amd.com/gpu"),
+    ("neuron.aws.com", "aws.amazon.com/neuron"),
+    ("neuron.aws.com", "aws.amazon.com/neuroncore"),
+];
 
 /// The slices of a new node, by driver.
 pub(super) struct ResourceSlices {

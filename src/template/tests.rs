@@ -13,8 +13,8 @@ use prost::Message as _;
 
 use super::*;
 use crate::cloud::{
-    Architecture, Family, GroupHints, ImageEvidence, ImageFamily, InstanceType, LaunchSpec, NodeImage, ReservedProfile,
-    Taint, TaintEffect,
+    Architecture, Family, GroupHints, ImageEvidence, ImageFamily, InstanceType, LaunchSpec, LocalDisks, NodeImage,
+    ReservedProfile, Taint, TaintEffect,
 };
 use crate::instance_types::{Catalog, Quantity, Table};
 

@@ -178,6 +178,7 @@ pub(super) fn told(error: &CloudError) -> String {
     let class = match error {
         CloudError::Throttled { .. } => "throttled",
         CloudError::Unreachable(_) => "unreachable",
+        CloudError::NotSent(_) => "not sent",
         CloudError::Denied(_) => "denied",
         CloudError::NotFound(_) => "not found",
         CloudError::Conflict(_) => "conflict",

@@ -310,7 +310,7 @@ impl<'a> Subject<'a> {
         for _ in 1..ATTEMPTS {
             let basis = self.observe().await?;
             match self.set_on(&basis, to).await {
-                Err(Trouble::Cloud(error)) if is_passing(&error) => self.pause(&error).await,
+                Err(Trouble::Cloud(error)) if error.may_be_repeated() => self.pause(&error).await,
                 other => return other,
             }
         }
@@ -361,7 +361,9 @@ impl<'a> Subject<'a> {
                 Step::Set(size) => self.write_capacity(&reading, size).await.map(drop),
             };
             match written {
-                Err(Trouble::Cloud(error)) if is_passing(&error) || error.outcome_unknown() => self.pause(&error).await,
+                Err(Trouble::Cloud(error)) if error.may_be_repeated() || error.outcome_unknown() => {
+                    self.pause(&error).await
+                }
                 other => other?,
             }
             if now >= until {
@@ -376,10 +378,6 @@ impl<'a> Subject<'a> {
         let live = reading.instances.iter().flatten().filter(|one| settle::lives(one));
         live.map(|one| one.id.clone()).filter(|id| !self.restoration.found().instances.contains(id)).collect()
     }
-}
-
-fn is_passing(error: &CloudError) -> bool {
-    matches!(error, CloudError::Conflict(_) | CloudError::Throttled { .. })
 }
 
 /// Seconds with three digits.

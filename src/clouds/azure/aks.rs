@@ -117,12 +117,22 @@ fn system(image: &str) -> Option<&'static str> {
     }
 }
 
-/// The family of the image, by the gallery that the scale set names. Only images of AKS say what they run.
+/// The family of the image: by the gallery that the scale set names, if AKS makes the images in it, else by the image's
+/// name, in a gallery or on the marketplace.
 pub(super) fn node_image(set: &ScaleSet) -> Option<NodeImage> {
-    let (gallery, rest) = set.image.as_deref()?.rsplit_once("/galleries/")?.1.split_once('/')?;
+    let in_gallery = set.image.as_deref().and_then(in_gallery);
+    if let Some(family) = in_gallery.and_then(|(gallery, name)| ImageFamily::of_aks_gallery(gallery, name)) {
+        return Some(NodeImage { family, evidence: ImageEvidence::Gallery });
+    }
+    let name = set.image_name.as_deref().or_else(|| in_gallery.map(|(_, name)| name))?;
+    Some(NodeImage { family: ImageFamily::of_name(name)?, evidence: ImageEvidence::Name })
+}
+
+/// The names of a gallery and of an image in it.
+fn in_gallery(id: &str) -> Option<(&str, &str)> {
+    let (gallery, rest) = id.rsplit_once("/galleries/")?.1.split_once('/')?;
     let name = rest.strip_prefix("images/").or_else(|| rest.strip_prefix("Images/"))?.split('/').next()?;
-    let family = ImageFamily::of_aks_gallery(gallery, name)?;
-    Some(NodeImage { family, evidence: ImageEvidence::Gallery })
+    Some((gallery, name))
 }
 
 /// The taints that AKS sets on the nodes of the pool, and the pool's own.
@@ -269,6 +279,24 @@ mod tests {
             assert_eq!(label(&set, "node.kubernetes.io/windows-build").as_deref(), build, "{gallery}");
         }
         assert_eq!(label(&pool(&[]), "kubernetes.azure.com/os-sku"), None);
+    }
+
+    #[test]
+    fn the_family_of_an_image_that_is_not_of_aks_comes_from_its_name() {
+        let named = |name: &str| ScaleSet { image_name: Some(name.to_owned()), ..ScaleSet::default() };
+        let own = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/galleries/ours/images/flatcar-stable";
+        let in_gallery = ScaleSet { image: Some(own.to_owned()), ..ScaleSet::default() };
+        for (set, family) in [
+            (named("kinvolk flatcar-container-linux-corevm-amd64 stable-gen2"), Some(ImageFamily::Flatcar)),
+            (named("Canonical 0001-com-ubuntu-server-focal 20_04-lts-gen2"), Some(ImageFamily::Ubuntu20)),
+            (named("Canonical 0001-com-ubuntu-server-jammy 22_04-lts-gen2"), Some(ImageFamily::Ubuntu22)),
+            (named("RedHat RHEL 9-lvm-gen2"), Some(ImageFamily::RedHat8)),
+            (named("MicrosoftWindowsServer WindowsServer 2022-datacenter-core"), None),
+            (in_gallery, Some(ImageFamily::Flatcar)),
+        ] {
+            let shown = node_image(&set).map(|image| (image.family, image.evidence));
+            assert_eq!(shown, family.map(|family| (family, ImageEvidence::Name)), "{set:?}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use super::arm::ScaleSet;
+use super::arm::{OwnChanges, RepairAction, ScaleSet};
 use super::tags;
 use crate::cloud::{CAPACITY_MAX, Consistency, GroupName, GroupReading, Identity, Permit, Provisioning, Zones};
 use crate::clouds::bounds::Bounds;
@@ -45,6 +45,7 @@ pub(super) fn read(name: GroupName, set: &ScaleSet, bounds: Bounds, etag: Option
         is_detail_outdated: false,
         without_id: 0,
         retained: 0,
+        has_own_surplus: has_own_surplus(set),
         provisioning: provisioning(set),
         growth: permit.clone(),
         paused: None,
@@ -56,6 +57,12 @@ pub(super) fn read(name: GroupName, set: &ScaleSet, bounds: Bounds, etag: Option
         launch_fingerprint: launch_fingerprint(set),
     };
     Ok(GroupRead { reading, remarks })
+}
+
+/// Overprovisioning, surges of upgrades, zone balancing and repairs that replace VMs make more than the capacity.
+fn has_own_surplus(set: &ScaleSet) -> bool {
+    let OwnChanges { repairs, zone_balance, surge, .. } = &set.own_changes;
+    set.overprovision || *surge || *zone_balance || *repairs == Some(RepairAction::Replace)
 }
 
 // The autoscaler must not grow a node pool that is being deleted. Any other state allows scaling, including an update
@@ -95,7 +102,9 @@ pub(super) fn launch_fingerprint(set: &ScaleSet) -> u64 {
     set.ephemeral_os_disk.hash(&mut hasher);
     set.storage_account_type.hash(&mut hasher);
     set.image.hash(&mut hasher);
-    (set.spot, set.cpus_available, set.has_one_thread_per_core, set.addresses).hash(&mut hasher);
+    set.image_name.hash(&mut hasher);
+    (set.spot, set.mixes_priorities, set.cpus_available, set.has_one_thread_per_core).hash(&mut hasher);
+    set.addresses.hash(&mut hasher);
     let shaping: Vec<_> = set.tags.iter().filter(|(key, _)| tags::shapes_nodes(key)).collect();
     shaping.hash(&mut hasher);
     hasher.finish()

@@ -52,7 +52,7 @@ fn launch_spec(set: &ScaleSet, pool: Option<&AgentPool>, settings: &Settings) ->
         // If the scale set sets no disk size, the disk is as large as the image.
         ephemeral_storage_bytes: set.os_disk_gb.map(u64::from).filter(|size| *size > 0).map(|size| size * GIB),
         reserved: of_aks.then(|| aks::reserved(set)),
-        is_spot: set.spot,
+        is_spot: set.spot && !set.mixes_priorities,
         types,
         ..LaunchSpec::default()
     })

@@ -13,15 +13,24 @@ const REGIONAL: &str = "cores";
 const SPOT: &str = "lowPriorityCores";
 
 impl Azure {
-    /// Reads the quotas of each location of the served scale sets: one call each.
+    /// Reads the quotas of each location of the served scale sets: one call each. Those of a location that cannot be
+    /// read limit nothing.
     pub(super) async fn read_quotas(&self) -> Result<Quotas, CloudError> {
         let sets = self.cache.served();
         let locations: BTreeSet<String> = sets.iter().map(|(_, set)| launch_spec::region(&set.location)).collect();
-        let mut quotas = Quotas::default();
+        let (mut quotas, mut unread) = (Quotas::default(), None);
         for location in locations {
-            for Usage { name, used, limit } in self.api.list_usages(&location).await? {
-                quotas.by_name.insert(named(&name, &location), Quota { used, limit });
+            match self.api.list_usages(&location).await {
+                Ok(usages) => quotas.by_name.extend(
+                    usages
+                        .into_iter()
+                        .map(|Usage { name, used, limit }| (named(&name, &location), Quota { used, limit })),
+                ),
+                Err(error) => unread = Some(error),
             }
+        }
+        if let Some(error) = unread.filter(|_| quotas.by_name.is_empty()) {
+            return Err(error);
         }
         for (group, set) in sets {
             quotas.groups.extend(self.quota_use(&group, &set, &quotas).await);
@@ -30,11 +39,11 @@ impl Azure {
     }
 
     /// What a new VM of a scale set takes; `None` if its size, or the quota of its family, is not known. Of an instance
-    /// mix, Azure chooses the size. VMs in reserved capacity take none: "the quota checks are omitted for VM deployment
+    /// mix, Azure chooses the size, and of a spot priority mix, how many VMs are spot VMs. VMs in reserved capacity take none: "the quota checks are omitted for VM deployment
     /// up to the reserved quantity" (Microsoft, On-demand capacity reservation), and the reservation itself has used it.
     /// Neither do those on a dedicated host: they "won't count against VM family vCPU quota" (Azure Dedicated Hosts).
     async fn quota_use(&self, group: &GroupName, set: &ScaleSet, quotas: &Quotas) -> Option<(GroupName, QuotaUse)> {
-        if set.has_reservation || set.has_host_group {
+        if set.has_reservation || set.has_host_group || set.mixes_priorities {
             return None;
         }
         let [size] = launch_spec::types(set).try_into().ok()?;

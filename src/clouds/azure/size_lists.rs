@@ -45,11 +45,18 @@ struct SizeList {
 pub(super) struct SizeLists(Mutex<BTreeMap<String, SizeList>>);
 
 impl Azure {
-    /// Looks sizes up by name.
+    /// Looks sizes up by name. A location whose sizes cannot be read matters only where another one lacks some of them.
     pub(super) async fn types_named(&self, names: &[String]) -> Result<Vec<InstanceType>, CloudError> {
         let mut found: BTreeMap<String, InstanceType> = BTreeMap::new();
+        let mut unread = None;
         for location in self.locations().await? {
-            let sizes = self.size_list(&location, names).await?;
+            let sizes = match self.size_list(&location, names).await {
+                Ok(sizes) => sizes,
+                Err(error) => {
+                    unread = Some(error);
+                    continue;
+                }
+            };
             for name in names {
                 // Returned under the requested name, because the same VM may be sold under two names.
                 let size = sizes.get(&size_key(name)).map(|size| &size.instance_type);
@@ -57,7 +64,10 @@ impl Azure {
                 found.extend(size.map(|size| (name.clone(), size)));
             }
         }
-        Ok(found.into_values().collect())
+        match unread {
+            Some(error) if !names.iter().all(|name| found.contains_key(name)) => Err(error),
+            _ => Ok(found.into_values().collect()),
+        }
     }
 
     /// Every size.

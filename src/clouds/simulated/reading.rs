@@ -40,6 +40,7 @@ impl Group {
             is_detail_outdated: false,
             without_id: 0,
             retained: 0,
+            has_own_surplus: true,
             provisioning: self.provisioning(),
             growth: self.plan.growth.clone(),
             paused: None,

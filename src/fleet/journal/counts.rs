@@ -202,7 +202,11 @@ impl Counts {
         self.group_failures.remove(&GroupLabel { node_group: group.to_owned() });
     }
 
+    /// Counts a request of a group that is served. One that was retired meanwhile keeps no series.
     pub(super) fn request(&self, group: &str, operation: RequestKind, result: RequestResult) {
+        if !lock(&self.groups).contains_key(group) {
+            return;
+        }
         self.requests.get_or_create(&RequestLabels { node_group: group.to_owned(), operation, result }).inc();
     }
 

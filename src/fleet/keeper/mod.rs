@@ -102,6 +102,8 @@ impl Keeper {
         let StartingKeeper { key, context, inbox, reader, mailbox } = starting;
         let cloud = Arc::clone(&context.cloud);
         let recorder = context.recordings.recorder(&key);
+        // What a task of the group published before it ended.
+        let published = context.store.zones_of(&key);
         let names = recorder.names(move |reading, label| cloud.placeholder(reading, label));
         let side = SideTasks::new(&context.tasks, &key);
         Self {
@@ -122,7 +124,7 @@ impl Keeper {
             tokens: format!("headcount-{:016x}", fastrand::u64(..)),
             tagged: None,
             templates: BTreeMap::new(),
-            published: BTreeSet::new(),
+            published,
         }
     }
 

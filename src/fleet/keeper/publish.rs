@@ -37,16 +37,20 @@ impl Keeper {
     /// Takes out what was published and is not served any more.
     pub(super) fn retire_published(&self, served: &BTreeSet<Option<ZoneName>>) {
         for zone in self.published.difference(served) {
-            self.context.journal.retire(&self.served_id(zone.as_ref()));
-            self.context.store.retire(&self.key_of(zone.as_ref()));
+            self.leave(&self.context.store.retire(&self.key_of(zone.as_ref())));
         }
+    }
+
+    /// Nothing is served under these IDs any more.
+    fn leave(&self, ids: &[Arc<str>]) {
+        ids.iter().for_each(|id| self.context.journal.retire(id));
     }
 
     fn publish_one(&self, zone: Option<&ZoneName>, is_first: bool) {
         let (state, nodes) = (self.group.state(), self.context.store.cluster_nodes());
         let status = state.status_in(zone, &nodes).with_deleting(|id| self.group.is_to_be_resent(id));
         let reading = &state.observation().reading;
-        let (key, id) = (self.key_of(zone), self.served_id(zone));
+        let key = self.key_of(zone);
         let policy = self.context.policies.of(&self.key);
         let tagged = self.tagged.as_ref().map(|(_, options)| *options).unwrap_or_default();
         let view = GroupView {
@@ -62,13 +66,17 @@ impl Keeper {
             options: tagged.merge(&policy.options),
             observed: self.context.clock.instant(state.observation().begun),
             growth: self.group.growth(zone),
+            launches_refused: self.group.launches_withheld().map(|why| why.to_string().into()),
             removal: reading.removal.clone(),
             doubt: self.group.doubt().map(|why| why.to_string().into()),
             mailbox: self.mailbox.clone(),
             unlisted: Unlisted::default(),
             key,
         };
-        let before = self.context.store.view(&view.key);
+        let key = view.key.clone();
+        let before = self.context.store.view(&key);
+        self.leave(&self.context.store.publish(view));
+        let Some(view) = self.context.store.view(&key) else { return };
         let lacked = |view: &GroupView| {
             let failures = view.status.instances.iter().filter_map(|one| one.failure.as_ref());
             failures.filter(|failure| failure.class == FailureClass::OutOfResources).count()
@@ -76,10 +84,10 @@ impl Keeper {
         if lacked(&view) > before.as_deref().map_or(0, lacked) {
             self.context.quotas.ask();
         }
+        let id = self.served_id(zone);
         self.context.journal.published(&id, before.as_deref(), &view, (state.in_flight(), self.context.clock));
         if before.is_none_or(|before| before.status != view.status) || self.group.is_restless() {
             self.context.pulse.note_activity();
         }
-        self.context.store.publish(view);
     }
 }

@@ -67,7 +67,8 @@ impl Recordings {
         if asked.is_empty() && group.is_some() {
             return None;
         }
-        asked.sort_by_key(|(_, ring)| std::cmp::Reverse(lock(ring).last()));
+        // Once for each: events go on meanwhile.
+        asked.sort_by_cached_key(|(_, ring)| std::cmp::Reverse(lock(ring).last()));
         let mut text = line("headcount", &Writer::own())?;
         let mut left_out = 0;
         for (key, ring) in asked {

@@ -48,6 +48,7 @@ fn reading(desired: u32, instances: &[Instance]) -> GroupReading {
         is_detail_outdated: false,
         without_id: 0,
         retained: Default::default(),
+        has_own_surplus: Default::default(),
         provisioning: Provisioning::Running,
         growth: Permit::Granted,
         paused: None,

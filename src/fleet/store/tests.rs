@@ -90,8 +90,8 @@ async fn an_instance_that_moves_back_belongs_to_the_group_that_lists_it() {
         let store = Store::before_the_move();
         store.publish(view("new", &[MOVED]));
         match is_retired {
-            true => store.retire(&key("new")),
-            false => store.publish(view("new", &[])),
+            true => drop(store.retire(&key("new"))),
+            false => drop(store.publish(view("new", &[]))),
         }
         store.publish(view("old", &[MOVED]));
         assert_eq!((store.group_of(MOVED).as_deref(), store.listed("old")), (Some("old"), vec![MOVED.to_owned()]));
@@ -136,4 +136,29 @@ async fn a_new_instance_is_listed_later_and_one_that_reappears_at_once() {
     store.publish(view("old", &[MOVED]));
     store.publish(view("old", &[MOVED, "i-2"]));
     assert_eq!(store.listed("old"), [MOVED, "i-2"], "it was a node of this group before");
+}
+
+#[test]
+fn a_change_returns_the_ids_that_nothing_is_served_under_any_more() {
+    let store = Store::default();
+    let of = |source: &str| {
+        let key = GroupKey { source: source.into(), name: "web".into() };
+        GroupView::with_instances(key, Vec::new())
+    };
+    assert!(store.publish(of("us")).is_empty() && store.publish(of("us")).is_empty());
+    assert_eq!(store.publish(of("eu")), ["web".into()], "the other one is us/web from now on");
+    assert_eq!(store.retire(&of("eu").key), ["eu/web".into(), "us/web".into()], "it is web again");
+    assert_eq!(store.retire_all(&of("us").key), ["web".into()]);
+}
+
+#[test]
+fn a_group_whose_name_looks_like_the_id_of_another_one_is_another_one() {
+    let store = Store::default();
+    let of = |source: &str, name: &str| {
+        GroupView::with_instances(GroupKey { source: source.into(), name: name.into() }, Vec::new())
+    };
+    store.publish(of("eu", "us/web"));
+    assert!(store.view(&of("us", "web").key).is_none());
+    store.publish(of("us", "web"));
+    assert!(store.view(&of("us", "web").key).is_some() && store.view(&of("eu", "us/web").key).is_some());
 }

@@ -169,6 +169,7 @@ impl GroupState {
         let (before, ran_before, began) = (self.census(), self.running_ids(), self.observation.at);
         let (left_before, lived_before) = (self.leaving_ids(), self.staying_ids());
         let given_up = self.given_up_among(&left_before);
+        let hidden_before = self.observation.reading.without_id;
         self.note_capacity_read(&observation);
         self.note_late_deletions(&observation);
         let replaced = self.replaced_by(&observation);
@@ -196,7 +197,11 @@ impl GroupState {
             _ if is_capacity_lost => Some(Surplus::CapacityFell),
             Some(Surplus::CapacityFell | Surplus::FoundAtStart) if self.is_protected() => Some(Surplus::Lasting),
             Some(_) if self.is_at_rest() => Some(Surplus::Lasting),
-            None if self.has_revived(&left_before) || self.survivors() > 0 => Some(Surplus::Lasting),
+            None | Some(Surplus::Launched | Surplus::FoundAtStart)
+                if self.has_revived(&left_before) || self.has_surfaced(hidden_before) || self.survivors() > 0 =>
+            {
+                Some(Surplus::Lasting)
+            }
             known => known.or(Some(Surplus::Launched)),
         };
         self.note_surplus();

@@ -62,6 +62,13 @@ impl GroupState {
             && live.any(|one| deleted.contains(&one.id))
     }
 
+    /// Whether fewer instances are listed without an ID than before. Azure lists some so while it deletes them: those that
+    /// have one again are no surplus of the cloud's own.
+    pub(super) fn has_surfaced(&self, hidden_before: u32) -> bool {
+        let reading = &self.observation.reading;
+        reading.consistency.deletions == Deletions::CanFail && reading.without_id < hidden_before
+    }
+
     /// The instances being deleted that the capacity has fallen by already, or never counted.
     pub(super) fn given_up_among(&self, leaving: &BTreeSet<ProviderId>) -> BTreeSet<ProviderId> {
         let in_flight = &self.in_flight;

@@ -57,6 +57,41 @@ fn instances_that_live_again_although_no_failure_was_reported_are_no_surplus() {
 }
 
 #[test]
+fn instances_that_live_again_beside_a_surplus_are_no_part_of_it() {
+    let mut group = Group::with_etag(10);
+    group.see_etag("1", 10, running(0..11));
+    assert_eq!(plan::raised_capacity(&group.state, 1), Some(11), "an upgrade's surge");
+    let operation = group.delete(0..3);
+    group.see_etag("2", 7, all(&[deleting(0..3, Counts::UntilDeleted), running(3..11)]));
+    group.state.stop_polling(operation, group.now);
+    group.now = group.now + Duration::from_secs(40);
+    group.see_etag("2", 7, running(0..11));
+    assert_eq!(plan::raised_capacity(&group.state, 1), Some(12), "8 would delete three that nobody named");
+}
+
+#[test]
+fn instances_that_were_listed_without_an_id_while_they_were_deleted_are_no_surplus() {
+    let mut group = Group::with_etag(10);
+    group.see_etag("2", 7, all(&[deleting(0..3, Counts::UntilDeleted), running(3..10)]));
+    let mut hidden = group.tagged("2", 7, running(3..10));
+    hidden.reading.without_id = 3;
+    group.state.observe(hidden, &name);
+    group.see_etag("2", 7, running(0..10));
+    assert_eq!((group.target(), plan::raised_capacity(&group.state, 1)), (10, Some(11)));
+}
+
+#[test]
+fn a_nominal_capacity_rises_by_what_was_asked_for_however_many_live() {
+    let mut group = Group::with_etag(10);
+    group.capacity_is = CapacityIs::Nominal;
+    let operation = group.delete(0..3);
+    group.see_etag("2", 7, all(&[deleting(0..3, Counts::UntilDeleted), running(3..10)]));
+    let failed = group.tagged("2", 7, running(0..10));
+    group.fail_with(operation, failed);
+    assert_eq!((group.target(), plan::raised_capacity(&group.state, 1)), (10, Some(8)), "11 would make four");
+}
+
+#[test]
 fn a_scale_up_after_a_reduction_is_the_least_that_the_reduction_explains() {
     let mut group = Group::new(10, running(0..5)).with_actual_capacity();
     group.see_etag("1", 10, running(0..5));

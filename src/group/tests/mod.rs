@@ -108,6 +108,7 @@ fn observation(desired: u32, instances: Vec<Instance>, now: Time, seconds: u64) 
         is_detail_outdated: false,
         without_id: 0,
         retained: 0,
+        has_own_surplus: false,
         provisioning: Provisioning::Running,
         growth: Permit::Granted,
         paused: None,

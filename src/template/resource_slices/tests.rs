@@ -151,3 +151,19 @@ fn gpus_whose_driver_the_configuration_names_are_not_promised_to_a_device_plugin
     assert!(!has_gpus(DRIVER, &Learned::default()), "although the table has them");
     assert!(has_gpus("nic.example.com", &Learned::default()));
 }
+
+/// Driver and device plugin cannot run on the same node (EKS user guide, device-management-neuron).
+#[test]
+fn neuron_devices_that_a_driver_publishes_are_no_extended_resources() {
+    let resources = |driver: Option<&str>| {
+        let slices = driver.map(|driver| DeviceSlice { driver: driver.to_owned(), ..slice("inf2", 1) });
+        let overrides = GroupOverrides { resource_slices: slices.into_iter().collect(), ..GroupOverrides::default() };
+        let template = template(&["inf2.xlarge"], &Learned::default(), &overrides);
+        let path =
+            |value: &crate::template::Value| value.path.strip_prefix("capacity.aws.amazon.com/").map(str::to_owned);
+        template.values.iter().filter_map(path).filter(|name| name.starts_with("neuron")).collect::<Vec<_>>()
+    };
+    assert_eq!(resources(None), ["neuron", "neuroncore"]);
+    assert_eq!(resources(Some(DRIVER)), ["neuron", "neuroncore"]);
+    assert_eq!(resources(Some("neuron.aws.com")), [""; 0]);
+}

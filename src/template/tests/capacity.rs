@@ -13,11 +13,12 @@ fn tags_set_the_capacity_and_invalid_ones_are_ignored() {
         ("error-resource", "GG"),
         ("negative-resource", "-1"),
     ]);
-    group.launch.resources = strings(&[("memory", "200M"), ("nodegroup-resource", "80Gi")]);
+    // Those of the managed node group win, as in-tree.
+    group.launch.resources = strings(&[("memory", "90M"), ("nodegroup-resource", "80Gi")]);
     group.launch.ephemeral_storage_bytes = Some(1 << 30);
     for (path, expected) in [
         ("capacity.cpu", some("100m")),
-        ("capacity.memory", some("100M")),
+        ("capacity.memory", some("90M")),
         ("capacity.ephemeral-storage", some("20G")),
         ("capacity.custom-resource", some("5")),
         ("allocatable.custom-resource", some("5")),
@@ -30,7 +31,7 @@ fn tags_set_the_capacity_and_invalid_ones_are_ignored() {
     }
     let memory = group.value("capacity.memory").unwrap();
     assert_eq!(memory.provenance.to_string(), "tag");
-    assert_eq!(memory.runner_up.unwrap().0, "200M");
+    assert_eq!(memory.runner_up.unwrap().0, "100M");
 }
 
 #[test]

@@ -67,9 +67,28 @@ fn a_tags_label_beats_an_override_beats_the_group() {
     assert_eq!((runner_up.0.as_str(), runner_up.1.to_string()), ("override", "group override".to_owned()));
 }
 
+/// As in-tree: EKS sets these whatever the tags of the Auto Scaling group say.
+#[test]
+fn what_a_managed_node_group_gives_to_every_node_beats_tags() {
+    let mut group = mk_group(Family::Aws, &["m5.large"]);
+    group.launch.fixed_labels = strings(&[("team", "eks")]);
+    group.overrides.labels = strings(&[("team", "override")]);
+    group.hints.labels = strings(&[("team", "tag"), ("other", "tag")]);
+    group.launch.fixed_taints = vec![taint("dedicated", "eks", TaintEffect::NoSchedule)];
+    group.hints.taints =
+        vec![taint("dedicated", "tag", TaintEffect::NoSchedule), taint("other", "tag", TaintEffect::NoSchedule)];
+    assert_eq!((group.get("labels.team"), group.get("labels.other")), (some("eks"), some("tag")));
+    assert_eq!(group.value("labels.team").unwrap().runner_up.unwrap().0, "tag");
+    assert_eq!(group.get("taints.dedicated:NoSchedule"), some("eks"));
+    assert_eq!(group.get("taints.other:NoSchedule"), some("tag"));
+}
+
+fn taint(key: &str, value: &str, effect: TaintEffect) -> Taint {
+    Taint { key: key.into(), value: value.into(), effect }
+}
+
 #[test]
 fn a_node_has_one_taint_per_key_and_effect() {
-    let taint = |key: &str, value: &str, effect| Taint { key: key.into(), value: value.into(), effect };
     let mut group = mk_group(Family::Aws, &["m5.large"]);
     group.hints.taints =
         vec![taint("dedicated", "foo", TaintEffect::NoSchedule), taint("group", "bar", TaintEffect::NoExecute)];

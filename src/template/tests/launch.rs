@@ -120,12 +120,15 @@ fn devices_that_the_launch_attaches_are_resources() {
 #[test]
 fn combined_local_disks_are_the_ephemeral_storage() {
     let table = "aws: {m5d.large: {localDisks: 75G}, m5.large: {localDisks: 0}}";
-    let storage = |types: &[&str]| {
+    let combined = |types: &[&str], disks: LocalDisks| {
         let mut group = mk_group(Family::Aws, types).table(table);
         group.launch.ephemeral_storage_bytes = Some(20 << 30);
-        group.launch.joins_local_disks = true;
+        group.launch.local_disks = disks;
         group.value("capacity.ephemeral-storage")
     };
+    let storage = |types: &[&str]| combined(types, LocalDisks::Joined);
+    let half = combined(&["m5d.large"], LocalDisks::Mirrored).unwrap();
+    assert_eq!(half.value.parse::<Quantity>().unwrap().whole(), 36_000_000_000 / 1024 * 1024);
     let own = storage(&["m5d.large"]).unwrap();
     assert_eq!(own.provenance.to_string(), "user table my-table.yaml");
     // 4 % less than 75 GB.
@@ -250,6 +253,12 @@ fn aks_reserves_for_the_most_pods_where_their_limit_is_not_visible() {
     assert_eq!((group.get("capacity.pods"), kept(&group)), (some("110"), for_pods(250)));
     group.launch.max_pods = Some(110);
     assert_eq!(kept(&group), for_pods(110));
+    group.hints.resources = strings(&[("pods", "30")]);
+    assert_eq!(
+        (group.get("capacity.pods"), kept(&group)),
+        (some("30"), for_pods(110)),
+        "the pool's limit is reserved for"
+    );
     group.launch.max_pods = None;
     group.overrides.reserved.max_pods = Some(30);
     assert_eq!(kept(&group), for_pods(30));

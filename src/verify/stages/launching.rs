@@ -1,6 +1,6 @@
 //! A deletion that names an instance while it is being created.
 
-use crate::cloud::{CloudError, Consistency, GroupReading, InstanceState, ProviderId};
+use crate::cloud::{Consistency, GroupReading, InstanceState, ProviderId};
 use crate::verify::evidence::told;
 use crate::verify::limits::{INSTANCE_LIMIT, LAG_EVERY, UNFILLED_AFTER, WAIT_EVERY};
 use crate::verify::probe::Probe;
@@ -57,7 +57,7 @@ async fn delete(subject: &mut Subject<'_>, model: Consistency, id: &ProviderId) 
         };
         match refused {
             None => return Ok(Some(conflicts)),
-            Some(CloudError::Conflict(_) | CloudError::Throttled { .. }) if subject.clock.now() < until => {
+            Some(error) if error.may_be_repeated() && subject.clock.now() < until => {
                 subject.clock.sleep(WAIT_EVERY).await;
             }
             Some(error) => {

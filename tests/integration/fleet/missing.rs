@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use headcount::cloud::InstanceState;
-use headcount::clouds::simulated::{Accounting, CallFault, CallKind, GroupPlan, LaunchOutcome, Overlap, Pick, Sizing};
-use headcount::fleet::{FleetError, Refusal};
+use headcount::cloud::{CapacityIs, InstanceState};
+use headcount::clouds::simulated::{
+    Accounting, CallFault, CallKind, GroupPlan, LaunchOutcome, Overlap, Pick, Simulated, Sizing,
+};
+use headcount::fleet::{FleetError, Policy, Refusal};
 use tokio::time::sleep;
 
 use super::fixture::{Fixture, kinds, no_capacity, seconds};
@@ -209,4 +211,17 @@ async fn capacity_that_cannot_be_lowered_while_deletions_are_pending_is_lowered_
         assert_eq!(fixture.instances("g", InstanceState::Running), running[4..]);
         fixture.no_instance_was_killed();
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_configuration_says_of_scale_sets_keeps_no_auto_scaling_group_from_being_lowered() {
+    let plan =
+        GroupPlan::aws("g").sized(0, 10, 3).launches(Pick::Always, LaunchOutcome::fails(no_capacity(), seconds(4)));
+    let nominal = Policy { capacity_is: Some(CapacityIs::Nominal), ..Policy::of_all() };
+    let fixture = Fixture::with_policies([("sim", Simulated::with_groups(7, [plan]))], vec![nominal]);
+    fixture.ready().await;
+    fixture.increase("g", 2).await.expect("accepted");
+    fixture.until("both have failed", |fixture| fixture.failed("g").len() == 2).await;
+    fixture.decrease("g", 2).await.expect("given back");
+    fixture.until("it is lowered", |fixture| fixture.capacity("g") == 3).await;
 }

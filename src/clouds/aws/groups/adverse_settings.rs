@@ -65,22 +65,31 @@ impl Groups {
         unread: &mut Vec<CloudError>,
     ) -> HashMap<String, InstanceRefresh> {
         let names: Vec<String> = groups.iter().filter_map(|group| group.auto_scaling_group_name.clone()).collect();
+        let mut waiting = names.len();
         let read = async |name: String| (self.scaling.describe_instance_refresh(&name).await, name);
         let mut reads = pin!(stream::iter(names).map(read).buffer_unordered(REFRESHES_AT_ONCE));
         let (until, mut refreshes) = (Instant::now() + REFRESHES_LIMIT, HashMap::new());
+        let mut failed: Option<CloudError> = None;
         while let Ok(Some((read, name))) = timeout_at(until, reads.next()).await {
+            waiting = waiting.saturating_sub(1);
             match read {
                 Ok(refresh) => refreshes.extend(refresh.map(|refresh| (name, refresh))),
                 // Without the permission, no group's refreshes can be read.
                 Err(error @ CloudError::Denied(_)) => {
                     unread.push(error);
-                    break;
+                    return refreshes;
                 }
                 Err(error) => {
-                    tracing::debug!(group = name, %error, "instance refreshes of the group cannot be read")
+                    tracing::debug!(group = name, %error, "instance refreshes of the group cannot be read");
+                    failed = failed.or(Some(error).filter(CloudError::may_pass));
                 }
             }
         }
+        if waiting > 0 {
+            let reason = format!("those of {waiting} groups were not read within {} s", REFRESHES_LIMIT.as_secs());
+            failed = Some(CloudError::unreachable("DescribeInstanceRefreshes", "all", reason));
+        }
+        unread.extend(failed);
         refreshes
     }
 

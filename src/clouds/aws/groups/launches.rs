@@ -32,13 +32,20 @@ impl Groups {
     }
 }
 
-/// What a response says. One that lists no instance is an error: the first of those that it lists.
+/// What a response says. One that lists no instance is an error: a shortage, if it lists one among others, since each of
+/// the group's instance types can fail for a reason of its own.
 fn launched(group: &str, output: LaunchInstancesOutput, now: SystemTime) -> Result<LaunchResult, CloudError> {
     let ids = output.instances().iter().flat_map(|collection| collection.instance_ids());
     let instances: Vec<String> = ids.map(|id| id.to_ascii_lowercase()).collect();
     let failures: Vec<Failure> = output.errors().iter().map(|error| failure(error, now)).collect();
     if instances.is_empty() {
-        return Err(failures.first().map_or_else(|| unexplained(group), |first| error_of(group, first)));
+        let shortage = failures.iter().find(|failure| failure.class == FailureClass::OutOfResources);
+        return Err(match (shortage, &failures[..]) {
+            (Some(shortage), _) => error_of(group, shortage),
+            (None, [only]) => of_launch(error_of(group, only)),
+            (None, [first, ..]) => error_of(group, first),
+            (None, []) => unexplained(group),
+        });
     }
     Ok(LaunchResult { instances, failures })
 }
@@ -76,7 +83,7 @@ fn error_of(group: &str, failure: &Failure) -> CloudError {
     if is_denied(&failure.code) {
         return CloudError::Denied(fault);
     }
-    of_launch(CloudError::Refused(fault))
+    CloudError::Refused(fault)
 }
 
 #[cfg(test)]
@@ -117,7 +124,11 @@ mod tests {
             (fault.code.as_deref(), fault.message.as_str()),
             (Some("InsufficientInstanceCapacity"), "none left")
         );
+        let beside_others = read(&[], &["InvalidFleetConfiguration", "InsufficientInstanceCapacity"]);
+        assert!(matches!(beside_others, Err(CloudError::OutOfResources(_))), "{beside_others:?}");
         assert!(matches!(read(&[], &["UnsupportedOperation"]), Err(CloudError::Unsupported(_))));
+        let of_one_type = read(&[], &["UnsupportedOperation", "InvalidFleetConfiguration"]);
+        assert!(matches!(of_one_type, Err(CloudError::Refused(_))), "{of_one_type:?}");
         assert!(matches!(read(&[], &["InvalidParameterValue"]), Err(CloudError::Refused(_))));
         assert!(matches!(read(&[], &["UnauthorizedOperation"]), Err(CloudError::Denied(_))), "as the call itself");
         // With its token, the call would return the same again.

@@ -53,6 +53,7 @@ pub(super) fn read(group: &AutoScalingGroup, spec: Option<&NodeGroupSpec>) -> Re
         is_detail_outdated: false,
         without_id: 0,
         retained: u32::try_from(lifecycle::retained(group).count()).unwrap_or(u32::MAX),
+        has_own_surplus: true,
         provisioning: Provisioning::Running,
         growth: growth.map_or(Permit::Granted, Permit::Withheld),
         paused: None,

@@ -14,6 +14,7 @@ use tokio::time::timeout;
 
 use super::super::sdk::api::{Ec2Api, ZonalShiftApi};
 use super::super::sdk::cache::{Cache, FAILED_TTL, IMMUTABLE_TTL};
+use super::super::sdk::errors::refuses_caller;
 use crate::cloud::text::shell_word;
 use crate::cloud::{CloudError, GroupReading, Permit};
 
@@ -67,7 +68,7 @@ impl ZonalShifts {
     async fn ask(&self, arn: &String) {
         match self.shifts.shifted_zones(arn).await {
             Ok(zones) => self.shifted.put(arn.clone(), zones, EVERY),
-            Err(CloudError::Denied(_)) => {
+            Err(error @ CloudError::Denied(_)) if !refuses_caller(&error) => {
                 self.shifted.put(arn.clone(), Vec::new(), IMMUTABLE_TTL);
             }
             Err(_) => self.keep(arn, FAILED_TTL),
@@ -187,10 +188,11 @@ mod tests {
         shift(&fake, "use1-az4");
         let settings = Settings { node_groups: "0:9:asg".parse().into_iter().collect(), ..Settings::default() };
         let aws = fake.aws(settings);
-        for round in 0..3 {
+        let later = [("InternalServerException", 500), ("ExpiredTokenException", 403), ("AccessDenied", 403)];
+        for (round, (code, status)) in later.into_iter().enumerate() {
             let reading = aws.list().await.expect("listed").groups.remove(0);
             assert_ne!(reading.growth, Permit::Granted, "round {round}");
-            fake.fail("GetManagedResource", "InternalServerException", "try again", 500);
+            fake.fail("GetManagedResource", code, "try again", status);
             tokio::time::advance(EVERY).await;
         }
         fake.state(|state| state.failures.clear());

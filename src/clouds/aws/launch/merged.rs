@@ -6,7 +6,7 @@ use std::mem;
 
 use super::nodegroups::NodegroupDetails;
 use super::settings::LaunchSettings;
-use crate::cloud::{KubeletReserves, LaunchSpec, NodeImage, OperatingSystem, ReservedProfile, Taint};
+use crate::cloud::{KubeletReserves, LaunchSpec, LocalDisks, NodeImage, OperatingSystem, ReservedProfile, Taint};
 
 const EFA: &str = "vpc.amazonaws.com/efa";
 
@@ -20,7 +20,7 @@ pub(super) struct ResolvedLaunch {
     /// Whether the image or the user data makes it an EKS node.
     pub(super) eks: bool,
     pub(super) ephemeral: Option<u64>,
-    pub(super) joins_local_disks: bool,
+    pub(super) local_disks: LocalDisks,
     pub(super) cpus_max: Option<u32>,
     pub(super) max_pods: Option<u32>,
     /// The lowest limit of pods that any option has.
@@ -67,8 +67,8 @@ impl MergedLaunch {
         one.is_provisional |= other.is_provisional;
         let ephemeral = one.ephemeral.zip(other.ephemeral).map(|(one, other)| one.min(other));
         // Whether the volume or the local disks are smaller depends on the instance type.
-        one.ephemeral = ephemeral.filter(|_| one.joins_local_disks == other.joins_local_disks);
-        one.joins_local_disks &= other.joins_local_disks;
+        one.ephemeral = ephemeral.filter(|_| one.local_disks == other.local_disks);
+        one.local_disks = one.local_disks.min(other.local_disks);
         one.cpus_max = one.cpus_max.into_iter().chain(other.cpus_max).min();
         one.pods_at_most = one.pods_at_most.into_iter().chain(other.pods_at_most).min();
         one.max_pods = one.max_pods.zip(other.max_pods).map(|(one, other)| one.min(other));
@@ -97,11 +97,11 @@ impl MergedLaunch {
         let windows = merged.windows || shown.contains(&Some(OperatingSystem::Windows));
         let mut labels = settings.labels.clone();
         labels.extend(merged.labels);
-        labels.extend(nodegroup_details.labels);
+        labels.extend(nodegroup_details.tagged_labels);
         if let [zone] = settings.zones.as_slice() {
             labels.insert("topology.ebs.csi.aws.com/zone".to_owned(), zone.clone());
         }
-        let mut taints = nodegroup_details.taints;
+        let mut taints = nodegroup_details.tagged_taints;
         for taint in merged.taints {
             if !taints.iter().any(|known| known.key == taint.key && known.effect == taint.effect) {
                 taints.push(taint);
@@ -118,6 +118,8 @@ impl MergedLaunch {
             has_efa: merged.has_efa,
             labels,
             taints,
+            fixed_labels: nodegroup_details.labels,
+            fixed_taints: nodegroup_details.taints,
             resources: nodegroup_details.resources,
             cpus_max: merged.cpus_max,
             has_one_thread_per_core: false,
@@ -126,7 +128,7 @@ impl MergedLaunch {
             caps_pods: nodegroup.is_some_and(|details| !details.custom_image),
             devices: (merged.efa_interfaces > 0).then(|| (EFA.to_owned(), merged.efa_interfaces)).into_iter().collect(),
             ephemeral_storage_bytes: merged.ephemeral.or(disk),
-            joins_local_disks: merged.joins_local_disks,
+            local_disks: merged.local_disks,
             is_spot: merged.is_spot || settings.is_spot,
             is_floating: merged.is_floating,
             is_provisional: merged.is_provisional,
@@ -216,10 +218,10 @@ mod tests {
     #[test]
     fn the_size_of_volumes_is_not_compared_with_that_of_local_disks() {
         let volume = ResolvedLaunch { ephemeral: Some(500), ..launch_of("a") };
-        let disks = ResolvedLaunch { joins_local_disks: true, ..volume.clone() };
+        let disks = ResolvedLaunch { local_disks: LocalDisks::Joined, ..volume.clone() };
         let mixed = merged([volume, disks.clone()]);
-        assert_eq!((mixed.ephemeral, mixed.joins_local_disks), (None, false));
+        assert_eq!((mixed.ephemeral, mixed.local_disks), (None, LocalDisks::Apart));
         let both = merged([disks.clone(), disks]);
-        assert_eq!((both.ephemeral, both.joins_local_disks), (Some(500), true));
+        assert_eq!((both.ephemeral, both.local_disks), (Some(500), LocalDisks::Joined));
     }
 }

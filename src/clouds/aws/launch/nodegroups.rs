@@ -7,6 +7,7 @@ use std::sync::Arc;
 use aws_sdk_eks::types::Nodegroup;
 
 use super::super::sdk::cache::{FAILED_CALL_TTL, FAILED_TTL, NODEGROUP_TTL};
+use super::super::sdk::errors::refuses_caller;
 use super::Launches;
 use super::tags;
 use super::volumes::is_bottlerocket;
@@ -38,8 +39,12 @@ impl NodegroupKey {
 /// What EKS returns about the nodes of a managed node group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct NodegroupDetails {
+    /// What EKS gives to every node, whatever any tag says.
     pub(super) labels: BTreeMap<String, String>,
     pub(super) taints: Vec<Taint>,
+    /// What the node group's tags state.
+    pub(super) tagged_labels: BTreeMap<String, String>,
+    pub(super) tagged_taints: Vec<Taint>,
     pub(super) resources: BTreeMap<String, String>,
     /// `None` if the image is the user's own.
     pub(super) operating_system: Option<OperatingSystem>,
@@ -70,7 +75,7 @@ impl Launches {
                     labels and taints");
                 (Ok(known), FAILED_TTL)
             }
-            (Err(error), _) if error.may_pass() => {
+            (Err(error), _) if error.may_pass() || refuses_caller(&error) => {
                 tracing::debug!(%cluster, %nodegroup, %error, "managed node group cannot be read at the moment");
                 (Err(error), FAILED_CALL_TTL)
             }
@@ -91,8 +96,8 @@ pub(super) fn details(nodegroup: &Nodegroup) -> NodegroupDetails {
     let ami = nodegroup.ami_type.as_ref().map_or("", |ami| ami.as_str());
     let tags = nodegroup.tags.iter().flatten().map(|(key, value)| (key.as_str(), value.as_str()));
     let hints = tags::hints(tags, &mut Vec::new());
-    let mut labels = hints.labels;
-    labels.extend(nodegroup.labels.iter().flatten().map(|(key, value)| (key.clone(), value.clone())));
+    let own = nodegroup.labels.iter().flatten().map(|(key, value)| (key.clone(), value.clone()));
+    let mut labels: BTreeMap<String, String> = own.collect();
     if let Some(name) = &nodegroup.nodegroup_name {
         labels.insert("eks.amazonaws.com/nodegroup".to_owned(), name.clone());
     }
@@ -104,13 +109,12 @@ pub(super) fn details(nodegroup: &Nodegroup) -> NodegroupDetails {
         labels.insert(WINDOWS_BUILD_LABEL.to_owned(), build.to_owned());
     }
     let mut taints: Vec<Taint> = nodegroup.taints().iter().filter_map(taint).collect();
-    let is_new = |tagged: &Taint| !taints.iter().any(|taint| taint.key == tagged.key && taint.effect == tagged.effect);
-    let tagged: Vec<Taint> = hints.taints.into_iter().filter(is_new).collect();
-    taints.extend(tagged);
     taints.sort();
     NodegroupDetails {
         labels,
         taints,
+        tagged_labels: hints.labels,
+        tagged_taints: hints.taints,
         resources: hints.resources,
         operating_system,
         bottlerocket: is_bottlerocket(ami),
@@ -176,13 +180,16 @@ mod tests {
         let label = |key: &str| details.labels.get(key).map(String::as_str);
         assert_eq!(label("eks.amazonaws.com/nodegroup"), Some("workers"));
         assert_eq!(label("eks.amazonaws.com/capacityType"), Some("SPOT"));
-        assert_eq!((label("L1"), label("L2")), (Some("v1"), Some("from-eks")), "eks itself wins over tags");
-        assert_eq!(details.labels.len(), 4);
+        assert_eq!((label("L1"), label("L2"), details.labels.len()), (Some("v1"), Some("from-eks"), 4));
+        assert_eq!(details.tagged_labels.get("L2").map(String::as_str), Some("from-tag"));
         assert_eq!(details.resources.get("ephemeral-storage").map(String::as_str), Some("80Gi"));
-        let taints =
-            details.taints.iter().map(|taint| format!("{}={}:{}", taint.key, taint.value, taint.effect.as_str()));
-        let taints: Vec<_> = taints.collect();
-        assert_eq!(taints, ["a=1:NoSchedule", "b=:NoExecute", "c=:PreferNoSchedule", "tagged=x:NoSchedule"]);
+        let shown = |taints: &[Taint]| -> Vec<String> {
+            taints.iter().map(|taint| format!("{}={}:{}", taint.key, taint.value, taint.effect.as_str())).collect()
+        };
+        assert_eq!(shown(&details.taints), ["a=1:NoSchedule", "b=:NoExecute", "c=:PreferNoSchedule"]);
+        let mut tagged = shown(&details.tagged_taints);
+        tagged.sort();
+        assert_eq!(tagged, ["a=other:NoSchedule", "tagged=x:NoSchedule"]);
         let linux = Some(OperatingSystem::Linux);
         assert_eq!((details.operating_system, details.bottlerocket, details.disk_gib), (linux, true, Some(80)));
         assert!(

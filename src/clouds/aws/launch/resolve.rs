@@ -116,7 +116,7 @@ impl Launches {
             has_efa: parameters.efa_interfaces > 0,
             eks: user_data.eks == Some(true) || alias.is_some_and(is_of_eks) || image.eks,
             ephemeral: ephemeral_bytes(&parameters.volumes, details, bottlerocket),
-            joins_local_disks: user_data.joins_local_disks,
+            local_disks: user_data.local_disks,
             cpus_max: parameters.cpus_max,
             max_pods: user_data.max_pods,
             pods_at_most: user_data.max_pods,

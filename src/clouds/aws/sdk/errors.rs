@@ -249,8 +249,22 @@ pub(in crate::clouds::aws) fn is_known(token: &str) -> bool {
     [&THROTTLED[..], &DENIED, &OUT_OF_RESOURCES, &SERVER_FAULT, &NOT_FOUND].iter().any(|codes| codes.contains(&token))
 }
 
-/// The error of a launch: a refusal may mean that AWS does not offer the call.
+/// Whether the credentials themselves were refused, or there were none: others may be there in a moment. A permission that
+/// is missing stays so.
+pub(in crate::clouds::aws) fn refuses_caller(error: &CloudError) -> bool {
+    let CloudError::Denied(fault) = error else { return false };
+    let is_of_credentials = |code| REFUSED_CREDENTIALS.contains(&code) || code == "ExpiredTokenException";
+    fault.code.as_deref().is_none_or(is_of_credentials)
+}
+
+/// The error of a launch: a refusal may mean that AWS does not offer the call. Where the credentials were refused, nothing
+/// was done, and the launch is sent again.
 pub(in crate::clouds::aws) fn of_launch(error: CloudError) -> CloudError {
+    if refuses_caller(&error)
+        && let CloudError::Denied(fault) = error
+    {
+        return CloudError::Conflict(fault);
+    }
     match error {
         CloudError::Refused(fault) if fault.code.as_deref().is_some_and(|code| UNSUPPORTED.contains(&code)) => {
             CloudError::Unsupported(fault)

@@ -28,8 +28,8 @@ use super::sdk::connect::Clients;
 use super::sdk::fake::Fake;
 use super::{Aws, Settings};
 use crate::cloud::{
-    Cloud, CloudError, GroupReading, LaunchSpec, OperatingSystem, ProviderId, ReservedProfile, Taint, TaintEffect,
-    WritableCloud,
+    Cloud, CloudError, GroupReading, LaunchSpec, LocalDisks, OperatingSystem, ProviderId, ReservedProfile, Taint,
+    TaintEffect, WritableCloud,
 };
 
 impl Fake {

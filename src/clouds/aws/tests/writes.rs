@@ -50,6 +50,7 @@ async fn a_launch_is_one_call_in_units_with_its_token() {
     assert!(matches!(fails("ResourceContention", 500).await, CloudError::Conflict(_)));
     assert!(matches!(fails("UnsupportedOperation", 400).await, CloudError::Unsupported(_)));
     assert!(matches!(fails("AccessDenied", 403).await, CloudError::Denied(_)));
+    assert!(fails("ExpiredToken", 403).await.may_be_repeated(), "nothing was launched, and other credentials may work");
     assert!(matches!(fails("IdempotentParameterMismatch", 400).await, CloudError::Refused(_)));
 }
 

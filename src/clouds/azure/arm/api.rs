@@ -148,6 +148,8 @@ pub(in crate::clouds::azure) struct ScaleSet {
     pub(in crate::clouds::azure) own_changes: OwnChanges,
     /// `virtualMachineProfile.priority` is `Spot` or `Low`.
     pub(in crate::clouds::azure) spot: bool,
+    /// `properties.priorityMixPolicy` is set: some of its VMs are regular ones although it is a spot scale set.
+    pub(in crate::clouds::azure) mixes_priorities: bool,
     /// `osProfile.windowsConfiguration` is set.
     pub(in crate::clouds::azure) windows: bool,
     /// `storageProfile.osDisk.diskSizeGB`
@@ -158,6 +160,8 @@ pub(in crate::clouds::azure) struct ScaleSet {
     pub(in crate::clouds::azure) storage_account_type: Option<String>,
     /// `storageProfile.imageReference.id`
     pub(in crate::clouds::azure) image: Option<String>,
+    /// `storageProfile.imageReference`: publisher, offer and sku, or the ID in a gallery of others.
+    pub(in crate::clouds::azure) image_name: Option<String>,
     /// `hardwareProfile.vmSizeProperties.vCPUsAvailable`: fewer than the size has.
     pub(in crate::clouds::azure) cpus_available: Option<u32>,
     /// `hardwareProfile.vmSizeProperties.vCPUsPerCore` is 1: the cores have one thread each.

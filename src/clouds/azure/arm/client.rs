@@ -16,7 +16,7 @@ use super::errors::{ErrorContext, classify};
 use super::operations;
 use super::sign_in::{Bearer, NewCredential, SignIn};
 use crate::cloud::{CallMeter, CallStatus, CloudError};
-use crate::clouds::azure::http::{HttpResponse, Transport};
+use crate::clouds::azure::http::{HttpResponse, Transport, TransportError};
 use crate::clouds::azure::throttle::{Bucket, CallLimiter, ThrottleInfo};
 
 /// A full page of VMs with instance view takes seconds.
@@ -145,7 +145,7 @@ impl ArmClient {
         let can_wait = call.bucket.can_wait() && call.purpose == ReadPurpose::Refresh;
         self.limiter.admit_call(call.bucket, &call.name, can_wait).map_err(|wait| CloudError::Throttled {
             retry_after: Some(wait),
-            fault: context.fault(None, &format!("not sent: throttled by Azure for another {} s", wait.as_secs())),
+            fault: context.fault(None, &self.why_not_sent(call, wait)),
         })?;
         let (mut response, mut generation) = self.send_once(call, &method, url, headers, &body).await?;
         // A request with a refused token had no effect, so this never repeats a write.
@@ -163,6 +163,17 @@ impl ArmClient {
         Err(classify(context, &response))
     }
 
+    fn why_not_sent(&self, call: &ArmCall, wait: Duration) -> String {
+        let seconds = wait.as_secs_f64().ceil();
+        if self.limiter.closed_for(call.bucket, &call.name).is_some() {
+            return format!("not sent: throttled by Azure for another {seconds} s");
+        }
+        format!(
+            "not sent: Azure's budget for these calls is nearly used up, and the rest is kept for writes; tried again in \
+             {seconds} s"
+        )
+    }
+
     async fn send_once(
         &self,
         call: &ArmCall,
@@ -178,8 +189,12 @@ impl ArmClient {
         }
         let request = request.body(Full::new(body.clone()));
         let mut request = request.map_err(|error| context.refused(&format!("the request is invalid: {error}")))?;
+        let is_write = call.bucket.is_write();
         let token = match &self.sign_in {
-            Some(sign_in) => Some(sign_in.token(context).await?),
+            Some(sign_in) => Some(sign_in.token(context).await.map_err(|error| match error {
+                CloudError::Unreachable(fault) if is_write => CloudError::NotSent(fault),
+                error => error,
+            })?),
             None => None,
         };
         let generation = token.as_ref().map_or(0, |(_, generation)| *generation);
@@ -187,11 +202,14 @@ impl ArmClient {
             request.headers_mut().insert(AUTHORIZATION, token);
         }
 
-        let limit = if call.bucket.is_write() { WRITE_TIMEOUT } else { READ_TIMEOUT };
+        let limit = if is_write { WRITE_TIMEOUT } else { READ_TIMEOUT };
         let sent = Instant::now();
         let exchanged = self.transport.exchange(request, limit).await;
         self.measure(call, sent.elapsed(), exchanged.as_ref().ok());
-        let response = exchanged.map_err(|error| context.unreachable(&error))?;
+        let response = exchanged.map_err(|error| match (context.unreachable(&error), error) {
+            (CloudError::Unreachable(fault), TransportError::Connect(_)) if is_write => CloudError::NotSent(fault),
+            (error, _) => error,
+        })?;
         tracing::debug!(
             api = call.operation,
             name = call.name,

@@ -25,10 +25,10 @@ pub(in crate::clouds::azure) use set::RawSet;
 pub(in crate::clouds::azure) use size::{RawSize, is_size};
 pub(in crate::clouds::azure) use usage::RawUsage;
 
-/// The items of all pages, undecoded.
+/// The items of a page, undecoded.
 pub(in crate::clouds::azure) fn items(
     context: ErrorContext<'_>,
-    pages: Vec<HttpResponse>,
+    page: &HttpResponse,
 ) -> Result<Vec<Value>, CloudError> {
     #[derive(Deserialize)]
     struct Page {
@@ -37,13 +37,8 @@ pub(in crate::clouds::azure) fn items(
         #[serde(rename = "nextLink")]
         _next_link: Option<String>,
     }
-    let mut items = Vec::new();
-    for page in pages {
-        let page: Page =
-            serde_json::from_slice(&page.body).map_err(|error| context.unintelligible(&error.to_string()))?;
-        items.extend(page.value);
-    }
-    Ok(items)
+    let page: Page = serde_json::from_slice(&page.body).map_err(|error| context.unintelligible(&error.to_string()))?;
+    Ok(page.value)
 }
 
 /// The URL of the next page; `None` on the last one.

@@ -82,19 +82,20 @@ impl ArmScaleSets {
         let context = call.context();
         let invalid = |error: &dyn std::fmt::Display| context.unintelligible(&error.to_string());
         let mut next = Some(self.client.endpoint().join(path).map_err(|error| invalid(&error))?);
-        let (mut pages, mut size, mut walk) =
-            (Vec::new(), ListSize::of_at_most(AZURE_LIST_BYTES_MAX), PageWalk::default());
+        let (mut items, mut pages) = (Vec::new(), 0);
+        let (mut size, mut walk) = (ListSize::of_at_most(AZURE_LIST_BYTES_MAX), PageWalk::default());
         while let Some(url) = next {
-            if pages.len() >= OTHER_PAGES_MAX {
+            if pages >= OTHER_PAGES_MAX {
                 return Err(context.unintelligible("the list has too many pages"));
             }
+            pages += 1;
             let response = self.client.send(call, Method::GET, &url, &[], Bytes::new()).await?;
             size.add(response.body.len()).map_err(|reason| context.unintelligible(&reason))?;
             let link = walk.token(decode::next_link(context, &response)?);
             let link = link.map_err(|reason| context.unintelligible(reason))?;
             next = link.map(|link| url.join(&link)).transpose().map_err(|error| invalid(&error))?;
-            pages.push(response);
+            items.extend(decode::items(context, &response)?);
         }
-        decode::items(context, pages)
+        Ok(items)
     }
 }

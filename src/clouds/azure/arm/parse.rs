@@ -17,7 +17,7 @@ pub(in crate::clouds::azure) fn parse_page(response: HttpResponse, now: SystemTi
     for method in [PollMethod::AsyncOperation, PollMethod::Location, PollMethod::Resource] {
         let _progress = lro::progress(method, context, Ok(response.clone()), now);
     }
-    for item in decode::items(context, vec![response]).unwrap_or_default() {
+    for item in decode::items(context, &response).unwrap_or_default() {
         let _set = decode::item::<ScaleSet, RawSet>(item.clone());
         let _machine = (decode::lacks_id(&item), decode::item::<VirtualMachine, RawMachine>(item.clone()));
         let _size = decode::is_size(&item).then(|| decode::item::<Size, RawSize>(item.clone()));

@@ -19,6 +19,7 @@ use serde_json::Value;
 
 use super::api::{
     AgentPool, AksCluster, AutoscaleSetting, BadItem, MachineList, MachineQuery, ScaleSet, ScaleSetApi, Size, Usage,
+    VirtualMachine,
 };
 use super::client::{ArmCall, ArmClient};
 use super::decode::{self, RawMachine, RawSet, RawSize, RawUsage};
@@ -29,6 +30,7 @@ use super::{lro, operations};
 use crate::cloud::{Budget, CloudError, OperationHandle, Progress};
 use crate::clouds::azure::http::{HttpResponse, Transport};
 use crate::clouds::azure::throttle::{Bucket, Pace};
+use crate::clouds::listing_size::AZURE_LIST_ITEMS_MAX;
 
 /// A whole listing, all pages.
 const LISTING_TIMEOUT: Duration = Duration::from_secs(60);
@@ -56,8 +58,13 @@ impl ArmScaleSets {
         self.client.transport()
     }
 
-    /// All items of a list, undecoded.
-    async fn list<T: Send, S>(&self, call: ArmCall, start: S) -> Result<Vec<Value>, CloudError>
+    /// All items of a list. Each page is decoded, and dropped, as it arrives.
+    async fn list<T: Send, S, I: Send>(
+        &self,
+        call: ArmCall,
+        start: S,
+        decode: impl Fn(Value) -> I + Send + Sync,
+    ) -> Result<Vec<I>, CloudError>
     where
         S: FnOnce(&Client) -> Pageable<T, Error> + Send,
     {
@@ -65,16 +72,23 @@ impl ArmScaleSets {
         let sdk_call = SdkCall::new(&self.client, call.clone());
         let mut pages = start(&sdk_call.sdk_client());
         let walk = async {
+            let mut items = Vec::new();
             while let Some(page) = pages.next().await {
                 page.map_err(|error| sdk_call.error(error))?;
+                for page in sdk_call.responses() {
+                    items.extend(decode::items(context, &page)?.into_iter().map(&decode));
+                }
+                if items.len() > AZURE_LIST_ITEMS_MAX {
+                    let reason = format!("the list has more than {AZURE_LIST_ITEMS_MAX} items");
+                    return Err(context.unintelligible(&reason));
+                }
             }
-            Ok(())
+            Ok(items)
         };
         let too_long = || {
             CloudError::Unreachable(context.fault(None, &format!("the list did not end within {LISTING_TIMEOUT:?}")))
         };
-        tokio::time::timeout(LISTING_TIMEOUT, walk).await.unwrap_or_else(|_| Err(too_long()))?;
-        decode::items(context, sdk_call.responses())
+        tokio::time::timeout(LISTING_TIMEOUT, walk).await.unwrap_or_else(|_| Err(too_long()))
     }
 
     fn accepted(
@@ -95,13 +109,19 @@ fn response(context: ErrorContext<'_>, sdk_call: &SdkCall) -> Result<HttpRespons
 
 // A VM without an ID cannot be named, so it is counted and left out. Any other VM that cannot be decoded makes its
 // scale set unreadable: leaving it out would make the count too low.
-fn all_machines(context: ErrorContext<'_>, items: Vec<Value>) -> Result<MachineList, CloudError> {
-    let (nameless, items): (Vec<_>, Vec<_>) = items.into_iter().partition(decode::lacks_id);
-    let machine = |item| decode::item::<_, RawMachine>(item);
-    let machines = items.into_iter().map(machine).collect::<Result<_, _>>().map_err(|BadItem { name, reason }| {
+fn all_machines(context: ErrorContext<'_>, items: Vec<ListedMachine>) -> Result<MachineList, CloudError> {
+    let without_id = items.iter().filter(|item| item.is_none()).count();
+    let machines = items.into_iter().flatten().collect::<Result<_, _>>().map_err(|BadItem { name, reason }| {
         context.unintelligible(&format!("VM {}: {reason}", name.as_deref().unwrap_or("?")))
     })?;
-    Ok(MachineList { machines, without_id: u32::try_from(nameless.len()).unwrap_or(u32::MAX) })
+    Ok(MachineList { machines, without_id: u32::try_from(without_id).unwrap_or(u32::MAX) })
+}
+
+/// A VM of a list; `None` if it has no ID.
+type ListedMachine = Option<Result<VirtualMachine, BadItem>>;
+
+fn machine(item: Value) -> ListedMachine {
+    (!decode::lacks_id(&item)).then(|| decode::item::<_, RawMachine>(item))
 }
 
 #[async_trait]
@@ -125,8 +145,7 @@ impl ScaleSetApi for ArmScaleSets {
             let sets = client.virtual_machine_scale_sets_client();
             sets.list(&self.resource_group, &self.subscription).into_stream()
         };
-        let items = self.list(call, list).await?;
-        Ok(items.into_iter().map(decode::item::<_, RawSet>).collect())
+        self.list(call, list, decode::item::<_, RawSet>).await
     }
 
     async fn get_scale_set(&self, name: &str) -> Result<Option<ScaleSet>, CloudError> {
@@ -157,7 +176,7 @@ impl ScaleSetApi for ArmScaleSets {
             let request = machines.list(&self.resource_group, name, &self.subscription);
             if query.with_view { request.expand("instanceView").into_stream() } else { request.into_stream() }
         };
-        let items = self.list(call.clone(), list).await?;
+        let items = self.list(call.clone(), list, machine).await?;
         all_machines(call.context(), items)
     }
 
@@ -172,7 +191,7 @@ impl ScaleSetApi for ArmScaleSets {
             let request = request.filter(filter);
             if query.with_view { request.expand("instanceView").into_stream() } else { request.into_stream() }
         };
-        let items = self.list(call.clone(), list).await?;
+        let items = self.list(call.clone(), list, machine).await?;
         all_machines(call.context(), items)
     }
 
@@ -245,23 +264,22 @@ impl ScaleSetApi for ArmScaleSets {
         let filter = format!("location eq '{}'", location.replace('\'', "''"));
         let list =
             |client: &Client| client.resource_skus_client().list(&self.subscription).filter(filter).into_stream();
-        let items = self.list(call, list).await?;
         let size = |item| {
-            let size = decode::item::<_, RawSize>(item);
+            let size = decode::is_size(&item).then(|| decode::item::<_, RawSize>(item))?;
             size.inspect_err(|bad| {
                 tracing::debug!(name = bad.name, reason = bad.reason, "skipped a VM size that cannot be decoded")
             })
             .ok()
         };
-        Ok(items.into_iter().filter(decode::is_size).filter_map(size).collect())
+        Ok(self.list(call, list, size).await?.into_iter().flatten().collect())
     }
 
     async fn list_usages(&self, location: &str) -> Result<Vec<Usage>, CloudError> {
         let call = ArmCall::new(operations::LIST_USAGES, location, Bucket::Sizes);
         let location = path_segment(&call, location)?;
         let list = |client: &Client| client.usage_client().list(location, &self.subscription).into_stream();
-        let items = self.list(call, list).await?;
-        Ok(items.into_iter().filter_map(|item| decode::item::<_, RawUsage>(item).ok()).collect())
+        let usages = self.list(call, list, decode::item::<_, RawUsage>).await?;
+        Ok(usages.into_iter().flatten().collect())
     }
 
     async fn list_autoscale_settings(&self) -> Result<Vec<AutoscaleSetting>, CloudError> {

@@ -26,7 +26,8 @@ use serde::Deserialize;
 use super::client::{ArmCall, ArmClient};
 use crate::cloud::CloudError;
 use crate::clouds::azure::http::HttpResponse;
-use crate::clouds::listing_size::{AZURE_LIST_BYTES_MAX, ListSize};
+use crate::clouds::azure::throttle::Bucket;
+use crate::clouds::listing_size::{AZURE_LIST_BYTES_MAX, AZURE_MACHINE_LIST_BYTES_MAX, ListSize};
 use crate::clouds::page_walk::PageWalk;
 
 /// The most pages of a list. At the smallest known page size, 50, this is ten times the VMs that a scale set can
@@ -58,11 +59,15 @@ struct NextLink {
 
 impl SdkCall {
     pub(super) fn new(client: &Arc<ArmClient>, call: ArmCall) -> Arc<Self> {
+        let bytes_max = match call.bucket {
+            Bucket::MachineList | Bucket::FlexibleList => AZURE_MACHINE_LIST_BYTES_MAX,
+            _ => AZURE_LIST_BYTES_MAX,
+        };
         Arc::new(Self {
             client: Arc::clone(client),
             call,
             sent: AtomicUsize::new(0),
-            size: Mutex::new(ListSize::of_at_most(AZURE_LIST_BYTES_MAX)),
+            size: Mutex::new(ListSize::of_at_most(bytes_max)),
             walk: Mutex::default(),
             responses: Mutex::default(),
         })
@@ -81,7 +86,7 @@ impl SdkCall {
         )
     }
 
-    /// The responses, as received.
+    /// The responses that were not taken before, as received.
     pub(super) fn responses(&self) -> Vec<HttpResponse> {
         std::mem::take(&mut *self.responses.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -21,6 +21,11 @@ use tower_service::Service;
 /// Long enough for a connection across a continent.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// A proxy that is not reached by plain HTTP.
+#[derive(Debug, thiserror::Error)]
+#[error("HTTPS_PROXY and ALL_PROXY must name a proxy by http://; {0}:// is not supported")]
+struct UnsupportedProxy(String);
+
 /// Connects to a host, directly or through the proxy.
 #[derive(Clone)]
 pub(super) struct Connector {
@@ -62,6 +67,11 @@ impl Service<Uri> for Connector {
             let connecting = self.http.call(to);
             return Box::pin(async { Ok(connecting.await?) });
         };
+        // The tunnel is opened over plain TCP: a proxy that expects TLS would be sent its password in the clear.
+        if let Some(scheme) = proxy.uri().scheme_str().filter(|scheme| *scheme != "http") {
+            let error = UnsupportedProxy(scheme.to_owned());
+            return Box::pin(async { Err(error.into()) });
+        }
         let mut tunnel = Tunnel::new(proxy.uri().clone(), self.http.clone());
         if let Some(auth) = proxy.basic_auth() {
             tunnel = tunnel.with_auth(auth.clone());
@@ -116,5 +126,18 @@ mod tests {
         }
         let everything = Matcher::builder().all("http://127.0.0.1:1").build();
         Connector::through(everything).call(uri(&format!("http://{address}"))).await.expect("a direct connection");
+    }
+
+    #[tokio::test]
+    async fn a_proxy_of_another_kind_is_refused_before_anything_is_sent_to_it() {
+        let (listener, address) = listen().await;
+        for scheme in ["https", "socks5"] {
+            let matcher = Matcher::builder().all(format!("{scheme}://me:pw@{address}")).build();
+            let error = Connector::through(matcher).call(uri("https://arm.test")).await.expect_err(scheme);
+            assert!(error.to_string().contains(&format!("{scheme}:// is not supported")), "{error}");
+            assert!(!error.to_string().contains("pw"), "{error}");
+        }
+        let idle = tokio::time::timeout(Duration::from_millis(1), listener.accept()).await;
+        assert!(idle.is_err(), "nothing has connected");
     }
 }

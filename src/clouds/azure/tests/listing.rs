@@ -1,6 +1,7 @@
 //! Listing scale sets.
 
 use super::*;
+use crate::clouds::azure::arm::RepairAction;
 
 #[tokio::test]
 async fn explicit_sets_are_found_in_any_case_and_missing_ones_are_absent() {
@@ -189,6 +190,8 @@ async fn the_launch_fingerprint_changes_with_the_properties_of_new_machines() {
         ScaleSet { zones: vec!["1".to_owned()], ..plain() },
         ScaleSet { os_disk_gb: Some(1), ..plain() },
         ScaleSet { spot: true, ..plain() },
+        ScaleSet { mixes_priorities: true, ..plain() },
+        ScaleSet { image_name: Some("other".to_owned()), ..plain() },
         ScaleSet { cpus_available: Some(1), ..plain() },
         ScaleSet { addresses: Some(31), ..plain() },
         ScaleSet { image: Some("other".to_owned()), ..plain() },
@@ -235,4 +238,20 @@ async fn placeholders_have_the_form_of_machines() {
         assert!(placeholder.as_str().contains("/resourceGroups/mc_group/"), "{placeholder}");
         assert_ne!(azure.recognise(placeholder.as_str()), Recognition::Foreign);
     }
+}
+
+#[tokio::test]
+async fn the_settings_of_a_scale_set_say_whether_it_makes_vms_beyond_its_capacity() {
+    let own = |change: fn(&mut ScaleSet)| async move {
+        let mut set = set("pool", 1);
+        change(&mut set);
+        let listing = FakeApi::with(vec![set]).azure(named(&["pool"])).list().await.expect("listed");
+        listing.groups[0].has_own_surplus
+    };
+    assert!(!own(|_| {}).await);
+    assert!(!own(|set| set.own_changes.repairs = Some(RepairAction::Keep)).await);
+    assert!(own(|set| set.overprovision = true).await);
+    assert!(own(|set| set.own_changes.surge = true).await);
+    assert!(own(|set| set.own_changes.zone_balance = true).await);
+    assert!(own(|set| set.own_changes.repairs = Some(RepairAction::Replace)).await);
 }

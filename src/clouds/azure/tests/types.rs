@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::*;
-use crate::clouds::azure::arm::{AgentPool, AutoscaleSetting};
+use crate::cloud::Quotas;
+use crate::clouds::azure::arm::{AgentPool, AutoscaleSetting, Usage};
 
 fn size(name: &str) -> Size {
     let capabilities = [("vCPUs", "4"), ("MemoryGB", "16")].map(|(key, value)| (key.to_owned(), value.to_owned()));
@@ -72,6 +73,46 @@ async fn without_a_configured_location_those_of_the_scale_sets_are_used() {
     assert_eq!(fake.calls("sizes"), ["eastus", "westus"]);
     let nowhere = FakeApi::default().azure(settings()).all_instance_types().await;
     assert!(matches!(nowhere, Err(CloudError::Refused(_))), "{nowhere:?}");
+}
+
+fn in_the_west() -> ScaleSet {
+    ScaleSet { location: "westus".to_owned(), ..set("west", 1) }
+}
+
+/// Of the two locations, the first one that is asked fails.
+#[tokio::test]
+async fn sizes_that_another_location_has_do_not_need_the_one_that_cannot_be_read() {
+    let fake = FakeApi::with(vec![set("east", 1), in_the_west()]);
+    fake.state(|state| state.sizes = vec![size("Standard_D4s_v3")]);
+    let azure = fake.azure(settings());
+    azure.list().await.expect("listed");
+    fake.fail("sizes", CloudError::Unreachable(fault("", "reset")));
+    assert_eq!(found(&azure, &["Standard_D4s_v3"]).await, ["Standard_D4s_v3"]);
+    let names = ["Standard_D4s_v3".to_owned(), "Standard_New".to_owned()];
+    let missing = azure.instance_types(&names).await;
+    assert!(matches!(missing, Err(CloudError::Unreachable(_))), "the other location may have it: {missing:?}");
+}
+
+#[tokio::test]
+async fn the_quotas_of_a_location_do_not_need_the_one_that_cannot_be_read() {
+    let mixed = ScaleSet { spot: true, mixes_priorities: true, ..in_the_west() };
+    let mixed = ScaleSet { name: "mixed".to_owned(), id: set("mixed", 1).id, ..mixed };
+    let fake = FakeApi::with(vec![set("east", 1), in_the_west(), mixed]);
+    let usage = |name: &str| Usage { name: name.to_owned(), used: 0, limit: 9 };
+    fake.state(|state| {
+        state.sizes = vec![Size { family: Some("family".to_owned()), ..size("Standard_D4s_v3") }];
+        state.usages = vec![usage("family"), usage("cores"), usage("lowPriorityCores")];
+    });
+    let azure = fake.azure(named(&["east", "west", "mixed"]));
+    azure.list().await.expect("listed");
+    let limited = |quotas: &Quotas| quotas.groups.keys().map(|group| group.as_str().to_owned()).collect::<Vec<_>>();
+    assert_eq!(limited(&azure.quotas().await.expect("read")), ["east", "west"], "how many are spot VMs is not known");
+    fake.fail("usages", CloudError::Unreachable(fault("", "reset")));
+    assert_eq!(limited(&azure.quotas().await.expect("one was read")), ["west"]);
+    for _ in 0..2 {
+        fake.fail("usages", CloudError::Unreachable(fault("", "reset")));
+    }
+    assert!(matches!(azure.quotas().await, Err(CloudError::Unreachable(_))));
 }
 
 #[tokio::test]

@@ -34,6 +34,10 @@ fn a_running_scale_set_that_a_start_finds_below_its_vms_is_raised_to_no_less_tha
     let quiet = of_scale_set("2", Provisioning::Succeeded, reading(7, Some(running(0..9))));
     machine.step(Event::Listed(machine.read(Ok(quiet.clone())), ListingKey(1)));
     assert_eq!(grown(machine, 1, &quiet), Some(10), "the 9 are there to stay");
+    // They have all ended, and a scale-up of an earlier process runs.
+    let growing = of_scale_set("1", Provisioning::Running, reading(10, Some(running(0..13))));
+    assert_eq!(grown(Machine::new(growing.clone()), 1, &growing), None, "11 would delete two of 13");
+    assert_eq!(grown(Machine::new(growing.clone()), 3, &growing), Some(13));
 }
 
 /// Another client's deletions fail while ours run.

@@ -219,6 +219,7 @@ pub(super) fn reading(cloud: &Cloud, capacity: &View, list: Option<&View>) -> Gr
         is_detail_outdated: false,
         without_id: 0,
         retained: 0,
+        has_own_surplus: false,
         provisioning: if kind.is_guarded() { capacity.provisioning } else { Provisioning::Running },
         growth: Permit::Granted,
         paused: None,

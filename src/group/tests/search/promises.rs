@@ -149,5 +149,5 @@ fn place(zone: Option<&ZoneName>) -> usize {
 
 /// Whether the cloud does not offer launches, so that capacities are written.
 fn is_withheld(group: &Group) -> bool {
-    group.launch_again_at.is_some()
+    group.withheld.is_some()
 }

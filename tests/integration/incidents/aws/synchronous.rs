@@ -55,6 +55,10 @@ async fn asg_shortage_known_at_once() {
     assert_eq!(failed.len(), 2, "{failed:?}");
     assert!(failed.iter().all(|(code, class, _)| code == "InsufficientInstanceCapacity" && *class == 1), "{failed:?}");
     assert_eq!(desired_written(&setup.emulator, "part"), [0; 0], "no capacity is written");
+    // With any other strategy, AWS raises the desired capacity by what it could not launch, and goes on trying.
+    let sent = setup.emulator.requests_with("POST", "Action=LaunchInstances");
+    assert_eq!(sent.len(), 2);
+    assert!(sent.iter().all(|request| request.field("RetryStrategy").as_deref() == Some("none")));
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ const ABANDONED: [&str; 2] = ["lifecycle action", "abandon"];
 
 /// Messages without a code, each with EC2's code for it. A message must contain all of the words, compared in lower
 /// case.
-const PROSE: [(&[&str], &str); 22] = [
+const PROSE: [(&[&str], &str); 23] = [
     (&["do not have sufficient", "capacity"], "InsufficientInstanceCapacity"),
     (&["no spot capacity"], "InsufficientInstanceCapacity"),
     (&["insufficient capacity"], "InsufficientInstanceCapacity"),
@@ -32,6 +32,7 @@ const PROSE: [(&[&str], &str); 22] = [
     (&["key pair", "does not exist"], "InvalidKeyPair.NotFound"),
     (&["subnet id", "does not exist"], "InvalidSubnetID.NotFound"),
     (&["not supported in your requested availability zone"], "Unsupported"),
+    (&["requested configuration is currently not supported"], "Unsupported"),
     (&["request limit exceeded"], "RequestLimitExceeded"),
 ];
 

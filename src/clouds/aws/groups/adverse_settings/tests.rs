@@ -106,6 +106,10 @@ async fn an_instance_refresh_is_found_while_it_is_under_way() {
     assert!(unread.is_empty(), "{unread:?}");
     fake.fail("DescribeInstanceRefreshes", "AccessDenied", "not allowed", 403);
     assert!(adverse_settings(&fake).await.1[0].starts_with("denied: DescribeInstanceRefreshes"));
+    fake.fail("DescribeInstanceRefreshes", "Throttling", "slow down", 400);
+    let (found, unread) = adverse_settings(&fake).await;
+    assert!(unread.len() == 1 && unread[0].starts_with("throttled: DescribeInstanceRefreshes"), "{unread:?}");
+    assert!(found.len() <= 1, "at most one of the two was read");
 }
 
 #[test]

@@ -15,7 +15,7 @@ mod yaml;
 use std::collections::BTreeMap;
 
 use self::settings::settings;
-use crate::cloud::{KubeletReserves, OperatingSystem, Taint};
+use crate::cloud::{KubeletReserves, LocalDisks, OperatingSystem, Taint};
 
 /// How far after `localStorage` its `strategy` may be. Both are in the same mapping.
 const NEAR: usize = 200;
@@ -46,8 +46,8 @@ pub(super) struct UserData {
     pub(super) bottlerocket: bool,
     /// Whether it has a configuration of nodeadm, which Amazon Linux 2023 brings.
     pub(super) nodeadm: bool,
-    /// Whether the local disks are combined into one volume for the pods' ephemeral storage.
-    pub(super) joins_local_disks: bool,
+    /// What becomes of the local disks.
+    pub(super) local_disks: LocalDisks,
     /// Labels that the kubelet registers the node with.
     pub(super) labels: BTreeMap<String, String>,
     /// Taints that the kubelet registers the node with.
@@ -71,7 +71,7 @@ impl UserData {
             max_pods: max_pods(&text),
             bottlerocket: !toml::entries(&text, &["settings", "kubernetes"]).is_empty(),
             nodeadm: text.contains(NODEADM),
-            joins_local_disks: joins_local_disks(&text),
+            local_disks: local_disks(&text),
             labels: registration::labels(&text),
             taints: registration::taints(&text),
             kubelet_reserves: reserves::reserves(&text),
@@ -121,17 +121,22 @@ fn expressions(text: &str) -> impl Iterator<Item = Option<u32>> {
     })
 }
 
-fn joins_local_disks(text: &str) -> bool {
-    let by_nodeadm = text.match_indices("localStorage").any(|(at, _)| {
+/// What becomes of the local disks: `strategy` of nodeadm, `--local-disks` of `bootstrap.sh`.
+fn local_disks(text: &str) -> LocalDisks {
+    let by_nodeadm = text.match_indices("localStorage").filter_map(|(at, _)| {
         let end = text.len().min(at + NEAR);
         let near = (end..=text.len()).find_map(|end| text.get(at..end)).unwrap_or_default();
-        settings(near, "strategy").any(is_raid0)
+        settings(near, "strategy").filter_map(combined).max()
     });
-    by_nodeadm || settings(text, "--local-disks").any(is_raid0)
+    by_nodeadm.chain(settings(text, "--local-disks").filter_map(combined)).max().unwrap_or_default()
 }
 
-fn is_raid0(value: &str) -> bool {
-    value.trim_end_matches(',').eq_ignore_ascii_case("raid0")
+fn combined(strategy: &str) -> Option<LocalDisks> {
+    match strategy.trim_end_matches(',').to_ascii_lowercase().as_str() {
+        "raid0" => Some(LocalDisks::Joined),
+        "raid10" => Some(LocalDisks::Mirrored),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -165,17 +170,19 @@ mod tests {
     }
 
     #[test]
-    fn local_disks_are_joined_if_the_strategy_says_so() {
-        for (text, joined) in [
-            ("instance:\n  localStorage:\n    strategy: RAID0\n", true),
-            (r#"{"localStorage": {"strategy": "RAID0"}}"#, true),
-            ("localStorage:\n  strategy: Mount\n", false),
-            ("strategy: RAID0\n", false),
-            ("bootstrap.sh c --local-disks raid0", true),
-            ("bootstrap.sh c --local-disks mount", false),
-            ("localStorage é", false),
+    fn local_disks_are_combined_if_the_strategy_says_so() {
+        for (text, disks) in [
+            ("instance:\n  localStorage:\n    strategy: RAID0\n", LocalDisks::Joined),
+            (r#"{"localStorage": {"strategy": "RAID0"}}"#, LocalDisks::Joined),
+            ("instance:\n  localStorage:\n    strategy: RAID10\n", LocalDisks::Mirrored),
+            ("localStorage:\n  strategy: Mount\n", LocalDisks::Apart),
+            ("strategy: RAID0\n", LocalDisks::Apart),
+            ("bootstrap.sh c --local-disks raid0", LocalDisks::Joined),
+            ("bootstrap.sh c --local-disks raid10", LocalDisks::Mirrored),
+            ("bootstrap.sh c --local-disks mount", LocalDisks::Apart),
+            ("localStorage é", LocalDisks::Apart),
         ] {
-            assert_eq!(UserData::of(text).joins_local_disks, joined, "{text}");
+            assert_eq!(UserData::of(text).local_disks, disks, "{text}");
         }
     }
 

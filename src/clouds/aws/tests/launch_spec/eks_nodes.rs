@@ -24,9 +24,9 @@ async fn a_managed_node_group_adds_its_labels_and_taints() {
     let reading = observed(&aws, "eks-workers-1").await;
     let first = aws.launch_spec(&reading).await.expect("a launch spec");
     assert_eq!(first.reserved, Some(ReservedProfile::Eks));
-    assert_eq!(first.labels.get("eks.amazonaws.com/nodegroup").map(String::as_str), Some("workers"));
-    assert!(!first.labels.contains_key("nodegroup-name"));
-    assert_eq!((first.taints.len(), first.taints[0].value.as_str()), (1, ""));
+    assert_eq!(first.fixed_labels.get("eks.amazonaws.com/nodegroup").map(String::as_str), Some("workers"));
+    assert!(!first.fixed_labels.contains_key("nodegroup-name"));
+    assert_eq!((first.fixed_taints.len(), first.fixed_taints[0].value.as_str()), (1, ""));
     assert_eq!(first.ephemeral_storage_bytes, Some(80 << 30));
     assert_eq!(aws.launch_spec(&reading).await.expect("a launch spec"), first);
     assert_eq!(fake.calls("DescribeNodegroup").len(), 1);
@@ -50,7 +50,7 @@ async fn a_managed_node_group_that_cannot_be_read_for_a_moment_fails_the_launch_
     let error = aws.launch_spec(&basis).await.expect_err("its taints are not known");
     assert!(error.may_pass(), "{error}");
     tokio::time::advance(cache::FAILED_CALL_TTL).await;
-    assert_eq!(aws.launch_spec(&basis).await.expect("read").taints.len(), 1);
+    assert_eq!(aws.launch_spec(&basis).await.expect("read").fixed_taints.len(), 1);
 }
 
 #[tokio::test]
@@ -59,7 +59,12 @@ async fn a_managed_node_group_that_may_not_be_read_does_not_prevent_a_launch_spe
     fake.state(|state| state.templates.insert("lt@$Default".into(), of_type("m5.large")));
     fake.fail("DescribeNodegroup", "AccessDeniedException", "no", 403);
     let spec = launch_spec(&fake, "eks-workers-1").await.expect("a launch spec");
-    assert_eq!((spec.reserved, spec.labels.len()), (Some(ReservedProfile::Eks), 0));
+    assert_eq!((spec.reserved, spec.fixed_labels.len()), (Some(ReservedProfile::Eks), 0));
+    // Other credentials may be there in a moment: without its taints, CA would grow it for pods that its nodes reject.
+    for code in ["UnrecognizedClientException", "ExpiredTokenException"] {
+        fake.fail("DescribeNodegroup", code, "no", 403);
+        launch_spec(&fake, "eks-workers-1").await.expect_err(code);
+    }
 }
 
 #[tokio::test]

@@ -257,7 +257,7 @@ async fn user_data_interfaces_and_cpu_options_of_a_launch_template_are_used() {
     });
     let spec = launch_spec(&fake, "asg").await.expect("a launch spec");
     assert_eq!((spec.reserved, spec.max_pods), (Some(ReservedProfile::Eks), Some(58)));
-    assert_eq!((spec.cpus_max, spec.joins_local_disks), (Some(4), true));
+    assert_eq!((spec.cpus_max, spec.local_disks), (Some(4), LocalDisks::Joined));
     assert_eq!(spec.devices, [("vpc.amazonaws.com/efa".to_owned(), 2)].into());
     assert_eq!(spec.labels.get("team").map(String::as_str), Some("ml"));
     let taint = Taint { key: "gpu".into(), value: "true".into(), effect: TaintEffect::NoSchedule };

@@ -75,6 +75,20 @@ async fn a_certificate_from_an_unknown_authority_is_rejected() {
 }
 
 #[tokio::test]
+async fn a_write_that_finds_no_connection_was_not_sent() {
+    let client = client(Transport::plain().expect("a transport"), "http://127.0.0.1:1", Err("never called"));
+    let url = client.endpoint().join("/one").expect("an address");
+    let send = async |bucket| {
+        let call = ArmCall::new(operations::UPDATE_SCALE_SET, "one", bucket);
+        client.send(&call, Method::PATCH, &url, &[], Bytes::new()).await.expect_err("nobody listens")
+    };
+    let write = send(Bucket::Update).await;
+    assert!(matches!(write, CloudError::NotSent(_)) && !write.outcome_unknown() && write.may_be_repeated(), "{write}");
+    assert!(write.to_string().contains("cannot connect"), "{write}");
+    assert!(matches!(send(Bucket::SetGet).await, CloudError::Unreachable(_)), "a read says that the cloud is away");
+}
+
+#[tokio::test]
 async fn without_a_token_nothing_is_sent() {
     let (server, certificate) = Loopback::start_tls([Reply::new(200, "{}")]).await;
     let base = format!("https://{}", server.address());

@@ -30,7 +30,7 @@ proptest! {
         let told = serde_json::from_slice::<Value>(&bytes).ok();
         let told = told.as_ref().and_then(|page| page["value"].as_array()).map(Vec::len);
         let page = HttpResponse { status: StatusCode::OK, headers: HeaderMap::new(), body: bytes.into() };
-        match items(subject, vec![page]) {
+        match items(subject, &page) {
             Ok(items) => prop_assert_eq!(Some(items.len()), told),
             Err(error) => prop_assert!(error.to_string().chars().count() < MESSAGE_CHARS_MAX + 100, "{}", error),
         }

@@ -39,6 +39,7 @@ struct RawSetProperties {
     orchestration_mode: Option<String>,
     sku_profile: Option<RawSkuProfile>,
     host_group: Option<Value>,
+    priority_mix_policy: Option<Value>,
     overprovision: Option<bool>,
     virtual_machine_profile: Option<RawProfile>,
     #[serde(flatten)]
@@ -134,9 +135,27 @@ struct RawStorage {
     image_reference: Option<RawImage>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 struct RawImage {
     id: Option<String>,
+    publisher: Option<String>,
+    offer: Option<String>,
+    sku: Option<String>,
+    community_gallery_image_id: Option<String>,
+    shared_gallery_image_id: Option<String>,
+}
+
+impl RawImage {
+    /// The words that tell what it runs.
+    fn name(&self) -> Option<String> {
+        let in_gallery = self.community_gallery_image_id.clone().or_else(|| self.shared_gallery_image_id.clone());
+        let of_market = || {
+            let words = [&self.publisher, &self.offer, &self.sku].into_iter().flatten().map(String::as_str);
+            Some(words.collect::<Vec<_>>().join(" ")).filter(|words| !words.is_empty())
+        };
+        in_gallery.or_else(of_market)
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -172,6 +191,7 @@ impl TryFrom<RawSet> for ScaleSet {
         let profile = properties.virtual_machine_profile.unwrap_or_default();
         let storage = profile.storage_profile.unwrap_or_default();
         let disk = storage.os_disk.unwrap_or_default();
+        let image = storage.image_reference.unwrap_or_default();
         let hardware = profile.hardware_profile.and_then(|hardware| hardware.vm_size_properties);
         let sku = raw.sku.unwrap_or_default();
         let sizes = properties.sku_profile.and_then(|profile| profile.vm_sizes).unwrap_or_default();
@@ -205,13 +225,15 @@ impl TryFrom<RawSet> for ScaleSet {
             overprovision: properties.overprovision.unwrap_or_default(),
             own_changes: properties.own_changes.into(),
             spot: is(&profile.priority, "Spot") || is(&profile.priority, "Low"),
+            mixes_priorities: properties.priority_mix_policy.is_some_and(|policy| !policy.is_null()),
             // A set of a specialized image has no OS profile.
             windows: is(&disk.os_type, "Windows")
                 || profile.os_profile.and_then(|os| os.windows_configuration).is_some_and(|it| !it.is_null()),
             os_disk_gb: disk.disk_size_gb,
             ephemeral_os_disk: disk.diff_disk_settings.is_some_and(|settings| is(&settings.option, "Local")),
             storage_account_type: disk.managed_disk.and_then(|disk| disk.storage_account_type),
-            image: storage.image_reference.and_then(|image| image.id),
+            image_name: image.name(),
+            image: image.id,
             cpus_available: hardware.as_ref().and_then(|hardware| hardware.cpus_available).filter(|cpus| *cpus > 0),
             has_one_thread_per_core: hardware.is_some_and(|hardware| hardware.cpus_per_core == Some(1)),
             addresses: profile.network_profile.and_then(RawNetwork::addresses),

@@ -22,6 +22,7 @@ fn a_scale_set_is_read_in_full() {
         "properties": {
             "provisioningState": "Updating", "orchestrationMode": "flexible", "overprovision": true,
             "timeCreated": "not a date", "hostGroup": { "id": "/g" },
+            "priorityMixPolicy": { "baseRegularPriorityCount": 10 },
             "skuProfile": { "vmSizes": [{ "name": "Standard_D2s_v5" }, { "name": "Standard_D2as_v5" }] },
             "virtualMachineProfile": {
                 "capacityReservation": { "capacityReservationGroup": { "id": "/r" } },
@@ -45,11 +46,28 @@ fn a_scale_set_is_read_in_full() {
     assert_eq!(tags, [("empty", ""), ("min", "1")]);
     assert_eq!((read.capacity, read.etag.as_deref(), read.zones.len()), (Some(3), Some("\"3\""), 2));
     assert_eq!((read.orchestration, read.mixed_sizes.len()), (Orchestration::Flexible, 2));
-    assert!(read.has_reservation);
+    assert!(read.has_reservation && read.mixes_priorities);
     assert!(read.has_host_group && read.overprovision && read.spot && read.windows && read.ephemeral_os_disk);
     assert_eq!((read.os_disk_gb, read.storage_account_type.as_deref()), (Some(128), Some("Premium_LRS")));
     assert_eq!((read.cpus_available, read.has_one_thread_per_core, read.addresses), (Some(4), true, Some(2)));
     assert_eq!(read.image.as_deref(), Some("/galleries/AKSUbuntu/images/2204gen2containerd"));
+}
+
+#[test]
+fn an_image_is_named_by_its_gallery_or_by_its_place_on_the_market() {
+    let of = |image: Value| {
+        let profile = json!({ "storageProfile": { "imageReference": image } });
+        let properties = json!({ "virtualMachineProfile": profile, "priorityMixPolicy": null });
+        let read = set(json!({ "id": "/x/one", "location": "w", "properties": properties })).expect("a set");
+        assert!(!read.mixes_priorities);
+        read.image_name
+    };
+    let flatcar =
+        json!({ "publisher": "kinvolk", "offer": "flatcar-container-linux-corevm-amd64", "sku": "stable-gen2" });
+    assert_eq!(of(flatcar).as_deref(), Some("kinvolk flatcar-container-linux-corevm-amd64 stable-gen2"));
+    let community = "/communityGalleries/flatcar4capi-742ef0cb/images/flatcar-stable-amd64-capi-v1.31/versions/latest";
+    assert_eq!(of(json!({ "communityGalleryImageId": community })).as_deref(), Some(community));
+    assert_eq!((of(json!({ "id": "/a" })), of(json!({})), of(Value::Null)), (None, None, None));
 }
 
 #[test]
@@ -120,7 +138,7 @@ fn a_page_whose_link_cannot_be_read_is_not_the_last_one() {
     let page = |text: &str| {
         let (headers, body) = (hyper::HeaderMap::new(), text.to_owned().into());
         let context = ErrorContext { operation: operations::LIST_SCALE_SETS, name: "RG" };
-        items(context, vec![HttpResponse { status: hyper::StatusCode::OK, headers, body }])
+        items(context, &HttpResponse { status: hyper::StatusCode::OK, headers, body })
     };
     for good in [r#"{"value": []}"#, r#"{"value": [], "nextLink": null}"#, r#"{"value": [], "nextLink": "https://a/"}"#]
     {

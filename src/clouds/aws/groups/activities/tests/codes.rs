@@ -87,6 +87,11 @@ fn other_failures_have_aws_codes() {
                     (us-east-1e).",
                 "Unsupported",
             ),
+            (
+                "The requested configuration is currently not supported. Please check the documentation for supported \
+                    configurations. Launching EC2 instance failed.",
+                "Unsupported",
+            ),
             ("SomethingBrandNew - nobody has seen it yet.", "SomethingBrandNew"),
             (
                 "Could not launch On-Demand Instances. InvalidParameterValue - The architecture 'arm64' does not match that \
