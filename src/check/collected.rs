@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 use futures_util::stream::iter;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -72,16 +72,31 @@ pub(super) enum ListingFailure {
 }
 
 /// What a source lists.
-#[derive(Default)]
 pub(super) struct CollectedListing {
     pub(super) groups: Vec<CollectedGroup>,
     pub(super) broken: Vec<(GroupName, String)>,
     pub(super) absent: Vec<GroupName>,
     pub(super) warnings: Vec<(GroupName, String)>,
     pub(super) adverse_settings: AdverseSettings,
-    pub(super) denied_calls: Vec<DeniedCall>,
+    /// The calls that are not permitted, or why that was not found out.
+    pub(super) denied_calls: Result<Vec<DeniedCall>, CloudError>,
     /// Why the quotas of the account cannot be read.
     pub(super) quotas_unread: Option<CloudError>,
+}
+
+#[cfg(test)]
+impl Default for CollectedListing {
+    fn default() -> Self {
+        Self {
+            groups: Vec::new(),
+            broken: Vec::new(),
+            absent: Vec::new(),
+            warnings: Vec::new(),
+            adverse_settings: AdverseSettings::default(),
+            denied_calls: Ok(Vec::new()),
+            quotas_unread: None,
+        }
+    }
 }
 
 /// A group.
@@ -102,6 +117,8 @@ pub(super) struct CollectedGroup {
     pub(super) quota: Option<(Arc<str>, Quota, u32)>,
     /// Why it cannot grow as the configuration says; `None` if it can.
     pub(super) not_launched: Option<String>,
+    /// Why the cloud refused a running server's launches.
+    pub(super) launches_refused: Option<String>,
     /// Whether each of its zones is to be a node group.
     pub(super) are_zones_wanted: bool,
     /// Why a running server serves it as one that cannot grow.
@@ -176,7 +193,7 @@ async fn listed(
     };
     let quotas = match timeout(PATIENCE, cloud.quotas()).await {
         Ok(quotas) => quotas,
-        Err(_elapsed) => Ok(Quotas::default()),
+        Err(_elapsed) => Err(no_response("quotas", source)),
     };
     let group = |served: Served| async {
         let Served { whole, zone, reading } = served;
@@ -195,6 +212,7 @@ async fn listed(
         let unfilled = unfilled(cloud, &reading).await;
         let quota = quotas.as_ref().ok().and_then(|quotas| scarcest(quotas, &whole.name));
         let blocked = input.autoscaler.cannot_grow.get(&id).cloned();
+        let launches_refused = input.autoscaler.launches_refused.get(&id).cloned();
         let policy = input.policies.of(&GroupKey { source: Arc::clone(source), name: whole.name.clone() });
         let options = Options::from_tags(&id, &reading.hints.options).merge(&policy.options);
         let are_zones_wanted = policy.zones == ZonePolicy::Separate;
@@ -210,6 +228,7 @@ async fn listed(
             unfilled,
             quota,
             not_launched,
+            launches_refused,
             are_zones_wanted,
             blocked,
             foreign_instances,
@@ -217,11 +236,21 @@ async fn listed(
     };
     let served = listing.groups.into_iter().flat_map(|whole| Served::of(whole, source, input.policies));
     let groups = iter(served.map(group)).buffered(TEMPLATE_BUILDS).collect().await;
-    let adverse_settings = timeout(PATIENCE, cloud.adverse_settings()).await.unwrap_or_default();
-    let denied_calls = timeout(PATIENCE, cloud.denied_calls()).await.unwrap_or_default();
+    // At the same time: each may take all of its time.
+    let (settings, denied_calls) =
+        join(timeout(PATIENCE, cloud.adverse_settings()), timeout(PATIENCE, cloud.denied_calls())).await;
+    let adverse_settings = settings.unwrap_or_else(|_elapsed| AdverseSettings {
+        unread: vec![no_response("the settings of groups", source)],
+        ..AdverseSettings::default()
+    });
+    let denied_calls = denied_calls.map_err(|_elapsed| no_response("calls that only check permissions", source));
     let Listing { broken, absent, .. } = listing;
     let (warnings, quotas_unread) = (cloud.warnings(), quotas.err());
     CollectedListing { groups, broken, absent, warnings, adverse_settings, denied_calls, quotas_unread }
+}
+
+fn no_response(what: &'static str, source: &str) -> CloudError {
+    CloudError::unreachable(what, source, format!("no response within {} s", PATIENCE.as_secs()))
 }
 
 /// The scarcest quota of a group, and the number of nodes that it leaves room for.

@@ -91,7 +91,11 @@ fn of_listed(source: &CollectedSource, listed: &CollectedListing) -> Vec<Finding
         );
         findings.push(Finding::warning(Code::QUOTA, &source.name, what, remedy(error, source.family)));
     }
-    for DeniedCall { error, loss } in &listed.denied_calls {
+    if let Err(error) = &listed.denied_calls {
+        let what = format!("its permissions cannot be checked: {error}");
+        findings.push(Finding::warning(Code::PERMISSION, &source.name, what, remedy(error, source.family)));
+    }
+    for DeniedCall { error, loss } in listed.denied_calls.iter().flatten() {
         let what = format!("a call that `headcount serve` makes is not permitted: {error}; without it, {loss}");
         findings.push(Finding::error(Code::PERMISSION, &source.name, what, remedy(error, source.family)));
     }
@@ -174,6 +178,26 @@ mod tests {
         let collected = Collected { sources: vec![source], ..Collected::default() };
         let row = |finding: Finding| (finding.severity, finding.subject.clone(), finding.sentence());
         findings(&collected).into_iter().map(row).collect()
+    }
+
+    #[test]
+    fn what_was_not_read_is_a_finding() {
+        let late = |what| CloudError::unreachable(what, "us", "no response within 60 s");
+        let listed = CollectedListing {
+            denied_calls: Err(late("permissions")),
+            adverse_settings: AdverseSettings { unread: vec![late("settings")], ..AdverseSettings::default() },
+            quotas_unread: Some(late("quotas")),
+            ..CollectedListing::default()
+        };
+        let found: Vec<String> = found(Ok(listed)).into_iter().map(|(.., sentence)| sentence).collect();
+        for (start, what) in [
+            ("its permissions cannot be checked", "permissions us"),
+            ("cannot be checked for settings", "settings us"),
+            ("the quotas of the account cannot be read", "quotas us"),
+        ] {
+            let is_it = |line: &String| line.starts_with(start) && line.contains(what) && line.contains("within 60 s");
+            assert!(found.iter().any(is_it), "{start} in {found:#?}");
+        }
     }
 
     #[test]

@@ -28,6 +28,7 @@ pub(super) fn findings(group: &CollectedGroup) -> Vec<Finding> {
     findings.extend(unfilled(group));
     findings.extend(short_quota(group));
     findings.extend(not_launched(group));
+    findings.extend(launches_refused(group));
     findings.extend(zones(group));
     findings.extend(mixed_types(group));
     findings.push(template(group));
@@ -121,6 +122,23 @@ fn not_launched(group: &CollectedGroup) -> Option<Finding> {
     let reason = group.not_launched.as_ref()?;
     let what = format!("launch: synchronous is set for it, and its desired capacity is set instead: {reason}");
     Some(Finding::warning(Code::LAUNCH, &group.id, what, "see docs/aws-launch.md"))
+}
+
+/// A running server's launches were refused: for lack of a permission, or because the cloud does not offer them for the
+/// group.
+fn launches_refused(group: &CollectedGroup) -> Option<Finding> {
+    let reason = group.launches_refused.as_ref().filter(|_| group.not_launched.is_none())?;
+    let (instead, again) = if group.are_zones_wanted {
+        ("this zone does not grow", "with the next scale-up")
+    } else {
+        ("its desired capacity is set instead", "after an hour, and at once after a restart")
+    };
+    let what = format!("AWS refused to launch instances in it, so {instead}: {reason}");
+    let advice = format!(
+        "allow autoscaling:LaunchInstances and ec2:CreateFleet, as HeadcountLaunches and HeadcountLaunchesFleets of \
+         deploy/aws-iam-policy.json do, or see docs/aws-launch.md; Headcount tries again {again}"
+    );
+    Some(Finding::warning(Code::LAUNCH, &group.id, what, advice))
 }
 
 /// AWS: "sequential calls across different AZs may trigger additional asynchronous launches" where AZRebalance is on.

@@ -20,9 +20,9 @@ const IGNORED_LABELS: [&str; 7] = [
     "kops.k8s.io/instancegroup",
 ];
 
-/// The defaults of --memory-difference-ratio and --max-allocatable-difference-ratio, in thousandths.
-const MEMORY_THOUSANDTHS: u64 = 15;
-const ALLOCATABLE_THOUSANDTHS: u64 = 50;
+/// The flags for how much groups may differ, as a share of the larger value, and their defaults.
+const MEMORY_RATIO: (&str, f64) = ("memory-difference-ratio", 0.015);
+const ALLOCATABLE_RATIO: (&str, f64) = ("max-allocatable-difference-ratio", 0.05);
 
 /// One node group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -86,7 +86,13 @@ enum Rule {
     /// By these labels alone.
     Labels(BTreeSet<String>),
     /// By resources and by all labels but these.
-    AllBut(BTreeSet<String>),
+    AllBut {
+        ignored: BTreeSet<String>,
+        /// By how much capacities of memory may differ.
+        memory: f64,
+        /// By how much allocatable resources may differ.
+        allocatable: f64,
+    },
 }
 
 impl Rule {
@@ -96,7 +102,12 @@ impl Rule {
             return Self::Labels(labels);
         }
         let ignored = IGNORED_LABELS.into_iter().chain(autoscaler.ignored_labels());
-        Self::AllBut(ignored.map(str::to_owned).collect())
+        let ratio = |(flag, default)| autoscaler.ratio(flag).unwrap_or(default);
+        Self::AllBut {
+            ignored: ignored.map(str::to_owned).collect(),
+            memory: ratio(MEMORY_RATIO),
+            allocatable: ratio(ALLOCATABLE_RATIO),
+        }
     }
 
     /// All differences between two groups, in the order in which the Cluster Autoscaler compares.
@@ -123,15 +134,15 @@ impl Rule {
                     }
                 }
             }
-            Self::AllBut(ignored) => {
+            Self::AllBut { ignored, memory, allocatable } => {
                 for (name, one, other) in pairs(&one.capacity, &other.capacity) {
-                    let thousandths = if name == "memory" { MEMORY_THOUSANDTHS } else { 0 };
-                    if !within(one.as_deref(), other.as_deref(), thousandths) {
+                    let ratio = if name == "memory" { *memory } else { 0.0 };
+                    if !within(one.as_deref(), other.as_deref(), ratio) {
                         differences.push(format!("capacity {name}: {} and {}", shown(one), shown(other)));
                     }
                 }
                 for (name, one, other) in pairs(&one.allocatable, &other.allocatable) {
-                    if !within(one.as_deref(), other.as_deref(), ALLOCATABLE_THOUSANDTHS) {
+                    if !within(one.as_deref(), other.as_deref(), *allocatable) {
                         differences.push(format!("allocatable {name}: {} and {}", shown(one), shown(other)));
                     }
                 }
@@ -145,13 +156,12 @@ impl Rule {
 }
 
 /// Whether both quantities exist and differ by at most this share of the larger one.
-fn within(one: Option<&str>, other: Option<&str>, thousandths: u64) -> bool {
+fn within(one: Option<&str>, other: Option<&str>, ratio: f64) -> bool {
     let (Some(one), Some(other)) = (one, other) else { return false };
-    let parse = |text: &str| text.parse::<Quantity>().ok().map(Quantity::whole_millis);
+    #[expect(clippy::cast_precision_loss, reason = "the Cluster Autoscaler compares them as floats, too")]
+    let parse = |text: &str| text.parse::<Quantity>().ok().map(|quantity| quantity.whole_millis() as f64);
     match (parse(one), parse(other)) {
-        (Some(one), Some(other)) => {
-            one.abs_diff(other).saturating_mul(1000) <= one.max(other).saturating_mul(thousandths)
-        }
+        (Some(one), Some(other)) => (one - other).abs() <= one.max(other) * ratio,
         _ => one == other,
     }
 }
@@ -193,6 +203,16 @@ mod tests {
 
     fn differences(autoscaler: &Autoscaler, one: &Compared, other: &Compared) -> Vec<String> {
         Rule::of(autoscaler).differences(one, other)
+    }
+
+    #[test]
+    fn the_flags_say_by_how_much_groups_may_differ() {
+        let (a, b) = (group("a", "1000Mi", &[]), group("b", "970Mi", &[]));
+        let flags = |text: &str| Autoscaler { flags: Some(parse_flags(&[text.to_owned()])), ..Autoscaler::default() };
+        assert_eq!(differences(&flags("--v=4"), &a, &b), ["capacity memory: 1000Mi and 970Mi"]);
+        assert_eq!(differences(&flags("--memory-difference-ratio=0.03"), &a, &b), [""; 0]);
+        assert_eq!(differences(&flags("--memory-difference-ratio=0.029"), &a, &b).len(), 1);
+        assert_eq!(differences(&flags("--max-allocatable-difference-ratio=0.01"), &a, &b).len(), 2);
     }
 
     #[test]

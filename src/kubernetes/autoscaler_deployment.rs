@@ -23,7 +23,8 @@ const DEPLOYMENTS_MAX: u32 = 500;
 pub struct AutoscalerContainer {
     /// The Deployment's name; empty in a manifest without one.
     pub deployment: String,
-    /// Its command and arguments, the program included.
+    /// Its command and arguments, the program included. `$(NAME)` is replaced as Kubernetes does, where the environment
+    /// has a literal value.
     pub arguments: Vec<String>,
     /// Its environment. `None` for a variable whose value comes from elsewhere, such as a Secret.
     pub environment: BTreeMap<String, Option<String>>,
@@ -62,57 +63,107 @@ impl AutoscalerContainer {
         Ok(Self::find(&documents))
     }
 
-    /// The first container that runs the Cluster Autoscaler: by its image or program, or else by its flags.
+    /// The container that runs the Cluster Autoscaler: by its image or program, or else by its flags, which Headcount takes
+    /// as well. One that runs, and calls Headcount, comes before an old one that is kept for a roll-back.
     fn find(documents: &[Value]) -> Option<Self> {
         let mut found = Vec::new();
         for document in documents {
-            collect(document, "", DEPTH_MAX, &mut found);
+            collect(document, Owner { name: "", is_off: false }, DEPTH_MAX, &mut found);
         }
-        let containers: Vec<(bool, Self)> = found.into_iter().filter_map(|(name, value)| read(name, value)).collect();
-        let named = containers.iter().position(|(is_named, _)| *is_named);
-        let has_flags = |(_, container): &(bool, Self)| {
-            container.arguments.iter().any(|word| word.trim_start_matches('-').starts_with("cloud-provider"))
-        };
-        let position = named.or_else(|| containers.iter().position(has_flags))?;
-        containers.into_iter().nth(position).map(|(_, container)| container)
+        let containers = found.into_iter().filter_map(|(owner, value)| {
+            let (is_named, container) = read(owner.name, value)?;
+            let provider = container.provider();
+            let calls_headcount = provider == Some("externalgrpc") && !owner.is_off;
+            let has_flags = provider.is_some();
+            (is_named || has_flags)
+                .then_some(((calls_headcount, is_named && !owner.is_off, is_named, has_flags), container))
+        });
+        // The first one of those that fit best.
+        let best = containers.reduce(|best, other| if other.0 > best.0 { other } else { best });
+        best.map(|(_, container)| container)
+    }
+
+    /// The value of `--cloud-provider`, which may be an argument of its own.
+    fn provider(&self) -> Option<&str> {
+        let mut words = self.arguments.iter().map(String::as_str);
+        let flag = words.find_map(|word| word.trim_start_matches('-').strip_prefix("cloud-provider"))?;
+        Some(flag.strip_prefix('=').or_else(|| words.next()).unwrap_or_default())
     }
 }
 
-/// Collects everything that is listed as a container, with the name of the object that has it.
-fn collect<'a>(value: &'a Value, name: &'a str, depth: usize, found: &mut Vec<(&'a str, &'a Value)>) {
+/// The object that has a container.
+#[derive(Clone, Copy, Debug)]
+struct Owner<'a> {
+    name: &'a str,
+    /// Whether it is scaled to zero.
+    is_off: bool,
+}
+
+/// Collects everything that is listed as a container, with the object that has it.
+fn collect<'a>(value: &'a Value, owner: Owner<'a>, depth: usize, found: &mut Vec<(Owner<'a>, &'a Value)>) {
     if depth == 0 {
         return;
     }
     match value {
         Value::Object(fields) => {
             let own = fields.get("metadata").and_then(|metadata| metadata["name"].as_str());
-            let name = own.unwrap_or(name);
+            let is_off = fields.get("spec").is_some_and(|spec| spec["replicas"] == 0);
+            let owner = Owner { name: own.unwrap_or(owner.name), is_off: owner.is_off || is_off };
             for (key, field) in fields {
                 match (key.as_str(), field) {
                     ("containers", Value::Array(containers)) => {
-                        found.extend(containers.iter().map(|container| (name, container)));
+                        found.extend(containers.iter().map(|container| (owner, container)));
                     }
-                    _ => collect(field, name, depth - 1, found),
+                    _ => collect(field, owner, depth - 1, found),
                 }
             }
         }
-        Value::Array(items) => items.iter().for_each(|item| collect(item, name, depth - 1, found)),
+        Value::Array(items) => items.iter().for_each(|item| collect(item, owner, depth - 1, found)),
         _ => {}
     }
+}
+
+/// Replaces `$(NAME)` as Kubernetes does in a command line. A name without a literal value stays; `$$` is a `$`.
+fn expand(text: &str, environment: &BTreeMap<String, Option<String>>) -> String {
+    let (mut expanded, mut rest) = (String::new(), text);
+    while let Some((before, after)) = rest.split_once('$') {
+        expanded.push_str(before);
+        if let Some(after) = after.strip_prefix('$') {
+            expanded.push('$');
+            rest = after;
+            continue;
+        }
+        let reference = after.strip_prefix('(').and_then(|inner| inner.split_once(')'));
+        let known = reference.and_then(|(name, after)| Some((environment.get(name)?.as_deref()?, after)));
+        match known {
+            Some((value, after)) => {
+                expanded.push_str(value);
+                rest = after;
+            }
+            None => {
+                expanded.push('$');
+                rest = after;
+            }
+        }
+    }
+    expanded.push_str(rest);
+    expanded
 }
 
 /// Reads a container, and whether its image or program is the Cluster Autoscaler.
 fn read(deployment: &str, container: &Value) -> Option<(bool, AutoscalerContainer)> {
     const PROGRAM: &str = "cluster-autoscaler";
     let container = Container::deserialize(container).ok()?;
+    let environment = container.env.into_iter().map(|variable| (variable.name, variable.value)).collect();
     // A shell's command line is one argument.
     let arguments: Vec<String> = container
         .command
         .iter()
         .chain(&container.args)
+        .map(|word| expand(word, &environment))
         .flat_map(|word| match word.contains("cluster-autoscaler ") {
             true => word.split_whitespace().map(str::to_owned).collect(),
-            false => vec![word.clone()],
+            false => vec![word],
         })
         .collect();
     // A registry with a port has a colon too: registry:5000/cluster-autoscaler
@@ -120,8 +171,9 @@ fn read(deployment: &str, container: &Value) -> Option<(bool, AutoscalerContaine
     let (folder, image) = image.rsplit_once('/').map_or(("", image), |(folder, image)| (folder, image));
     let (image, tag) = image.split_once(':').map_or((image, None), |(image, tag)| (image, Some(tag)));
     let is_program = |word: &String| word.rsplit('/').next() == Some(PROGRAM) && !word.starts_with('-');
-    let is_named = image.contains(PROGRAM) || folder.ends_with(PROGRAM) || arguments.iter().any(is_program);
-    let environment = container.env.into_iter().map(|variable| (variable.name, variable.value)).collect();
+    let is_named = (image.contains(PROGRAM) && !image.contains("exporter"))
+        || folder.ends_with(PROGRAM)
+        || arguments.iter().any(is_program);
     let (deployment, tag) = (deployment.to_owned(), tag.map(str::to_owned));
     Some((is_named, AutoscalerContainer { deployment, arguments, environment, tag }))
 }
@@ -180,5 +232,37 @@ spec: {template: {spec: {containers: [
                 .is_some_and(|found| found.tag.is_none())
         );
         assert_eq!(of("{image: proxy, args: [--listen=1]}"), None);
+    }
+
+    #[test]
+    fn the_one_that_runs_and_calls_headcount_comes_first() {
+        let manifest = "
+kind: List
+items:
+- {kind: Deployment, metadata: {name: cluster-autoscaler-status-exporter}, spec: {template: {spec: {containers: [
+    {image: cluster-autoscaler-status-exporter}]}}}}
+- {kind: Deployment, metadata: {name: cluster-autoscaler}, spec: {replicas: 0, template: {spec: {containers: [
+    {image: cluster-autoscaler, args: [--cloud-provider=aws]}]}}}}
+- {kind: Deployment, metadata: {name: old}, spec: {replicas: 0, template: {spec: {containers: [
+    {image: cluster-autoscaler, args: [--cloud-provider, externalgrpc]}]}}}}
+- {kind: Deployment, metadata: {name: new}, spec: {replicas: 1, template: {spec: {containers: [
+    {image: cluster-autoscaler, args: [--cloud-provider, externalgrpc]}]}}}}
+";
+        assert_eq!(found(manifest).expect("a container").deployment, "new");
+        let before = manifest.split("- {kind: Deployment, metadata: {name: new}").next().expect("the first three");
+        assert_eq!(found(before).expect("a container").deployment, "cluster-autoscaler");
+    }
+
+    #[test]
+    fn variables_are_replaced_as_kubernetes_does() {
+        let manifest = "
+spec: {template: {spec: {containers: [{image: cluster-autoscaler, env: [{name: CLUSTER, value: prod},
+  {name: SECRET, valueFrom: {secretKeyRef: {name: a, key: b}}}],
+  args: ['--cloud-provider=$(PROVIDER)', '--nodes=1:2:$(CLUSTER)-a', '--nodes=1:2:$(SECRET)', '--x=$$(CLUSTER) $5 $(']}]}}}
+";
+        assert_eq!(
+            found(manifest).expect("a container").arguments,
+            ["--cloud-provider=$(PROVIDER)", "--nodes=1:2:prod-a", "--nodes=1:2:$(SECRET)", "--x=$(CLUSTER) $5 $("]
+        );
     }
 }

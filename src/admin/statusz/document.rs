@@ -123,6 +123,9 @@ pub struct GroupEntry {
     pub limited_by: Option<String>,
     /// Why it cannot grow.
     pub cannot_grow: Option<String>,
+    /// Why the cloud refused to launch instances in it on request, although it is to grow so.
+    #[serde(default)]
+    pub launches_refused: Option<String>,
     /// Why its instances cannot be deleted.
     pub cannot_shrink: Option<String>,
     /// Why its last observation waits for a second one.
@@ -284,6 +287,7 @@ fn group(fleet: &Fleet, id: &str, view: &GroupView, headrooms: &Headrooms) -> Gr
             )
         }),
         cannot_grow: withheld(&fleet.growth(view)),
+        launches_refused: view.launches_refused.as_deref().map(str::to_owned),
         cannot_shrink: withheld(&view.removal),
         doubt: view.doubt.as_deref().map(str::to_owned),
         no_template: match &view.template {

@@ -172,6 +172,7 @@ fn notes(group: &GroupEntry) -> String {
     }
     for (label, reason) in [
         ("cannot grow", &group.cannot_grow),
+        ("launches refused", &group.launches_refused),
         ("cannot shrink", &group.cannot_shrink),
         ("in doubt", &group.doubt),
         ("no template", &group.no_template),
@@ -218,6 +219,7 @@ mod tests {
             id: attack.to_owned(),
             source: attack.to_owned(),
             cannot_grow: text(),
+            launches_refused: text(),
             doubt: text(),
             failures: vec![failure],
             ..GroupEntry::default()

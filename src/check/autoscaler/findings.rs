@@ -82,6 +82,8 @@ fn calls(calls: &Calls) -> Finding {
 
 /// Whether options of node groups reach it.
 fn options(autoscaler: &Autoscaler, collected: &Collected) -> Option<Finding> {
+    /// The first release that reads the option `ignoreDaemonSetsUtilization`.
+    const DAEMON_SETS_SINCE: (u32, u32) = (1, 33);
     let groups = &collected.groups_with_options;
     let dialect = autoscaler.dialect().filter(|_| !groups.is_empty())?;
     let sent = match dialect {
@@ -93,7 +95,19 @@ fn options(autoscaler: &Autoscaler, collected: &Collected) -> Option<Finding> {
         }
         Dialect::From129To133 | Dialect::V134 | Dialect::From135 | Dialect::WithStartup => Ok(()),
     };
+    let loses_flag = autoscaler.version.is_some_and(|version| version < DAEMON_SETS_SINCE)
+        && autoscaler.values("ignore-daemonsets-utilization").last() == Some("true");
     Some(match sent {
+        // Its client leaves the option out of what it passes on, and its core takes it from there all the same.
+        Ok(()) if loses_flag => {
+            let what = format!(
+                "does not follow its --ignore-daemonsets-utilization in {}: before 1.33, options of a node group switch it \
+                 off",
+                groups.join(", ")
+            );
+            let advice = "remove the options of these groups, or upgrade the Cluster Autoscaler";
+            Finding::warning(Code::CA_OPTIONS, SUBJECT, what, advice)
+        }
         Ok(()) => Finding::ok(Code::CA_OPTIONS, SUBJECT, "gets the options of node groups", ""),
         Err(reason) => {
             let what = format!("does not get the options set for {}: {reason}", groups.join(", "));

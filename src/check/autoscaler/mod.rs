@@ -46,6 +46,8 @@ pub struct Autoscaler {
     pub calls: Option<Calls>,
     /// Why the running server serves groups as ones that cannot grow, by their IDs.
     pub cannot_grow: BTreeMap<String, String>,
+    /// Why the cloud refused the running server's launches, by the IDs of the groups.
+    pub launches_refused: BTreeMap<String, String>,
     /// Where release and flags come from, as text.
     pub origin: Option<String>,
     /// Places that were tried and could not be read, each with the reason.
@@ -98,6 +100,9 @@ impl Autoscaler {
         });
         let blocked = document.groups.iter().filter_map(|group| Some((group.id.clone(), group.cannot_grow.clone()?)));
         self.cannot_grow = blocked.collect();
+        let refused =
+            document.groups.iter().filter_map(|group| Some((group.id.clone(), group.launches_refused.clone()?)));
+        self.launches_refused = refused.collect();
     }
 
     /// Sets the release, which overrides that of the Deployment.
@@ -125,6 +130,11 @@ impl Autoscaler {
     pub(super) fn ignored_labels(&self) -> impl Iterator<Item = &str> {
         let has_effect = self.version.is_none_or(|version| version < IGNORE_LABEL_GONE);
         self.values("balancing-ignore-label").filter(move |_| has_effect)
+    }
+
+    /// The value of a flag that is a share.
+    pub(super) fn ratio(&self, flag: &str) -> Option<f64> {
+        self.values(flag).last()?.parse().ok()
     }
 
     /// For how long it backs off a group at first, and at most. Each failure soon after a backoff doubles the time.

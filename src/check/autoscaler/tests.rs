@@ -5,6 +5,7 @@ use crate::admin::statusz;
 use crate::check::collected::{Collected, CollectedListing, CollectedSource};
 use crate::check::finding::Finding;
 use crate::cloud::Family;
+use crate::kubernetes::parse_flags;
 
 const MANIFEST: &str = "
 apiVersion: apps/v1
@@ -101,6 +102,20 @@ fn options_that_the_release_would_misread_are_a_warning() {
     has(&found((1, 33), false), "ok HC507", "");
     has(&found((1, 36), false), "warning HC507", "booting nodes as unready");
     has(&found((1, 36), true), "ok HC507", "");
+}
+
+#[test]
+fn a_flag_that_options_switch_off_is_a_warning() {
+    let found = |version, flag: &str| {
+        let flags = Some(parse_flags(&[flag.to_owned()]));
+        let autoscaler = Autoscaler { version: Some(version), flags, ..Autoscaler::default() };
+        lines(&autoscaler, Collected { groups_with_options: vec!["gpu-*".to_owned()], ..Collected::default() })
+    };
+    for flag in ["--ignore-daemonsets-utilization", "--ignore-daemonsets-utilization=true"] {
+        has(&found((1, 32), flag), "warning HC507", "--ignore-daemonsets-utilization in gpu-*");
+        has(&found((1, 33), flag), "ok HC507", "");
+    }
+    has(&found((1, 32), "--ignore-daemonsets-utilization=false"), "ok HC507", "");
 }
 
 #[test]

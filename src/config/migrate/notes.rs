@@ -27,6 +27,9 @@ pub(super) fn notes(provider: Provider, given: &[Flag], before: &InTree) -> Vec<
     ];
     let has = |name: &str| given.iter().any(|flag| flag.name == name);
     notes.extend(moved(before));
+    notes.extend(before.arguments.iter().filter(|word| word.contains("$(")).map(|word| {
+        format!("The manifest does not show what {word} is in the container. headcount.yaml needs the value itself.")
+    }));
     if has("aws-use-static-instance-list") {
         notes.push(
             "--aws-use-static-instance-list has no counterpart: Headcount looks instance types up, and uses its \

@@ -6,9 +6,10 @@ use serde_json::Value;
 
 use super::{aws, check, plan};
 use crate::commands::{config, texts};
+use crate::emulators::aws::error;
 use crate::emulators::kubernetes::ApiServer;
 use crate::emulators::{Emulator, HttpResponse};
-use crate::peers::headcount::{Server, run};
+use crate::peers::headcount::{Server, refused, run};
 
 #[tokio::test]
 async fn the_flags_of_the_autoscaler_are_read_from_its_deployment() {
@@ -85,6 +86,36 @@ async fn a_running_server_shows_the_groups_that_it_serves_as_ones_that_cannot_gr
     let found = texts(&run(&["check", "--server", &url, "--config", &config.path()])).0;
     let line = found.lines().find(|line| line.contains("HC406")).expect(&found);
     assert!(line.contains("is served as one that cannot grow: the group's Launch process is suspended"), "{line}");
+}
+
+#[tokio::test]
+async fn a_running_server_shows_the_groups_in_which_it_may_not_launch() {
+    let mut several = plan("several");
+    several.zones.push("us-east-1b".to_owned());
+    let emulator = aws([plan("web"), plan("calm"), several]);
+    emulator.script("POST", "Action=LaunchInstances", 9, error(403, "AccessDenied", "autoscaling:LaunchInstances"));
+    emulator.group_details("several", |details| details.suspended = vec!["AZRebalance".to_owned()]);
+    let policies = "groups: [{match: several, zones: separate}, {match: \"*\", launch: synchronous}]";
+    let config = config(&emulator, &["0:10:web", "0:10:calm", "0:10:several"], policies);
+    let server = Server::with_config(&config);
+    let url = format!("http://{}", server.admin());
+    let check = || texts(&run(&["check", "--server", &url, "--config", &config.path()])).0;
+    let mut client = server.client().await;
+    client.until("served", async |client| client.node_groups().await.len() == 4).await;
+    assert!(!check().contains("HC418"), "nothing was launched yet");
+    client.increase("web", 1).await.expect("its desired capacity is set");
+    refused(client.increase("several/us-east-1b", 1).await);
+    let found = check();
+    let lines: Vec<&str> = found.lines().filter(|line| line.contains("HC418")).collect();
+    assert_eq!(lines.len(), 3, "{found}");
+    for (group, what) in [
+        (" web ", "its desired capacity is set instead: denied: "),
+        (" several/us-east-1a ", "this zone does not grow: denied: "),
+        (" several/us-east-1b ", "this zone does not grow: denied: "),
+    ] {
+        let line = lines.iter().find(|line| line.contains(group)).expect(&found);
+        assert!(line.starts_with("warning") && line.contains(what) && line.contains("HeadcountLaunches"), "{line}");
+    }
 }
 
 #[tokio::test]

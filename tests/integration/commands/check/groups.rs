@@ -69,6 +69,33 @@ async fn a_group_whose_machines_cannot_be_described_is_an_error_and_comes_first(
 }
 
 #[tokio::test]
+async fn groups_that_cannot_grow_by_launches_as_configured_are_warnings() {
+    let mut several = plan("several");
+    several.zones.push("us-east-1b".to_owned());
+    let emulator = aws([plan("web"), several, plan("pool"), plan("mixed"), plan("old")]);
+    emulator.group_details("pool", |details| {
+        details.settings = "<WarmPoolConfiguration><MinSize>0</MinSize></WarmPoolConfiguration>".to_owned();
+    });
+    emulator.group_details("mixed", |details| details.on_demand = Some(50));
+    emulator.group_details("old", |details| details.launch = Launch::Configuration);
+    let groups = ["0:10:web", "0:10:several", "0:10:pool", "0:10:mixed", "0:10:old"];
+    let found = check(&config(&emulator, &groups, "groups: [{match: \"*\", launch: synchronous}]"));
+    for (group, reason) in [
+        ("several", "zones"),
+        ("pool", "it has a warm pool"),
+        ("mixed", "it has both On-Demand and Spot Instances"),
+        ("old", "it has no launch template"),
+    ] {
+        let start =
+            format!("warning {group} launch: synchronous is set for it, and its desired capacity is set instead");
+        found.has(&start, &[reason, "docs/aws-launch.md"]);
+    }
+    found.has_no("warning web launch: synchronous");
+    let usual = check(&config(&emulator, &groups, ""));
+    usual.has_no("warning pool launch: synchronous");
+}
+
+#[tokio::test]
 async fn shared_names_and_gpus_in_both_clouds_are_warnings() {
     let one = aws([plan("web").instance_types(&["g4dn.xlarge"])]);
     let two = Arm::start(Arc::new(

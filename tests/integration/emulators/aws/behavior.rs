@@ -58,6 +58,8 @@ pub(crate) struct GroupDetails {
     /// Overrides of a mixed instances policy. A group of several instance types, or of weighted
     /// instances, has one for each type if this is empty.
     pub(crate) overrides: Vec<Override>,
+    /// The share of On-Demand Instances in its mixed instances policy, in percent; the others are Spot Instances.
+    pub(crate) on_demand: Option<u32>,
     /// What it launches from.
     pub(crate) launch: Launch,
     /// The launch template's own requirements, in place of an instance type.
@@ -112,6 +114,7 @@ impl Default for GroupDetails {
     fn default() -> Self {
         Self {
             overrides: Vec::new(),
+            on_demand: None,
             launch: Launch::Template,
             requirements: None,
             image: "ami-0123456789abcdef0".to_owned(),
@@ -137,6 +140,20 @@ impl Default for GroupDetails {
             past: Vec::new(),
             spot: false,
         }
+    }
+}
+
+impl GroupDetails {
+    /// Why LaunchInstances does not take the group: the code and the message.
+    pub(super) fn launch_obstacle(&self) -> Option<(&'static str, &'static str)> {
+        if matches!(self.launch, Launch::Configuration | Launch::Nothing) {
+            return Some(("ValidationError", "LaunchInstances needs a launch template."));
+        }
+        if self.settings.contains("<WarmPoolConfiguration>") {
+            return Some(("UnsupportedOperation", "The group has a warm pool."));
+        }
+        let is_mixed = self.on_demand.is_some_and(|percent| (1..100).contains(&percent));
+        is_mixed.then_some(("ValidationError", "The group has both On-Demand and Spot Instances."))
     }
 }
 

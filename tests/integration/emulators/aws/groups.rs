@@ -185,11 +185,13 @@ fn launch(group: &ShownGroup, details: &GroupDetails) -> String {
     match details.launch {
         Launch::Nothing => String::new(),
         Launch::Configuration => text("LaunchConfigurationName", name),
-        _ if overrides.is_empty() => element("LaunchTemplate", template),
+        _ if overrides.is_empty() && details.on_demand.is_none() => element("LaunchTemplate", template),
         _ => {
             let overrides = members("Overrides", overrides.iter().map(overriding));
             let template = element("LaunchTemplateSpecification", template) + &overrides;
-            element("MixedInstancesPolicy", element("LaunchTemplate", template))
+            let share = details.on_demand.map(|percent| text("OnDemandPercentageAboveBaseCapacity", percent));
+            let distribution = share.map(|share| element("InstancesDistribution", share)).unwrap_or_default();
+            element("MixedInstancesPolicy", element("LaunchTemplate", template) + &distribution)
         }
     }
 }

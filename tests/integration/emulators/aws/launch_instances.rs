@@ -4,10 +4,11 @@ use headcount::cloud::LaunchRequest;
 use headcount::clouds::simulated::{CallKind, Group, LaunchAnswer};
 
 use super::super::http_messages::{HandlerResult, HttpResponse, Request};
-use super::behavior::Launch;
 use super::errors::{self, error};
 use super::router::{AwsApi, Service};
 use super::xml::{members, scaling_answer, text};
+
+mod tests;
 
 const ACTION: &str = "LaunchInstances";
 
@@ -19,8 +20,8 @@ impl AwsApi {
             let message = "1 validation error detected: requestedCapacity or clientToken is null";
             return Ok(error(400, "ValidationError", message));
         };
-        if matches!(self.group_details(&name).launch, Launch::Configuration | Launch::Nothing) {
-            return Ok(error(400, "ValidationError", "LaunchInstances needs a launch template."));
+        if let Some((code, message)) = self.group_details(&name).launch_obstacle() {
+            return Ok(error(400, code, message));
         }
         let zone = request.field("AvailabilityZones.member.1");
         let weight = |group: &Group| group.plan().units_per_node.max(1);
