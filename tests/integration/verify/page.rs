@@ -29,8 +29,8 @@ that lag are simulated by the tests alone.";
 const RUNNING: &str = "\
 ## Running it
 
-Try it first on a simulated cloud, which needs no account: `headcount verify --demo --allow-writes`. Nobody waits for
-the time of a simulated cloud, so that takes seconds. On a real cloud, it takes about 15 minutes, more where launches are slow; stderr says what it does.
+Try it first on a simulated cloud, which needs no account: `headcount verify --demo --allow-writes`. The clock of
+a simulated cloud does not wait, so this takes seconds. On a real cloud, it takes about 15 minutes, more where launches are slow; stderr says what it does.
 
 1. Create a node group for it, of a cheap instance type and with no other client: neither the Cluster Autoscaler nor an autoscale setting may know it.
    It has the minimum 0, at most INSTANCES instances, and room for OWN more. Give it the tag `headcount-verify` with the value `allowed`.
