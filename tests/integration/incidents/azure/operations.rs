@@ -152,6 +152,28 @@ async fn vmss_failed_deletes_before_a_start_beside_one_that_runs() {
     assert!(setup.emulator.simulated().killed_unnamed().is_empty());
 }
 
+/// The same while a scale-up of the process before still runs, and every deletion has failed.
+#[tokio::test]
+async fn vmss_failed_deletes_before_a_start_beside_a_scale_up() {
+    let mut setup = Setup::open(arm([pool("pool", (0, 20, 12)).launch_time(endless())])).await;
+    setup.client.increase("pool", 1).await.expect("accepted");
+    setup.client.until("it is being created", async |client| client.nodes("pool").await.len() == 13).await;
+    setup.kill();
+    setup.emulator.simulated().faults(|faults| {
+        for kind in [CallKind::List, CallKind::Observe] {
+            faults.script_read(Some(kind), "pool", 10_000, ReadFault::Capacity(10));
+        }
+    });
+    setup.start().await;
+    setup.emulator.forget_requests();
+    let (code, message) = refused(setup.client.increase("pool", 1).await);
+    assert!(matches!(code, Code::Aborted | Code::DeadlineExceeded), "11 would delete two of 13 VMs: {message}");
+    assert_eq!(capacities_written(&setup.emulator, "pool"), [0; 0]);
+    setup.client.increase("pool", 3).await.expect("room for all that live");
+    assert_eq!(capacities_written(&setup.emulator, "pool"), [13]);
+    assert!(setup.emulator.simulated().killed_unnamed().is_empty());
+}
+
 #[tokio::test]
 async fn vmss_preempted_deletes_revived() {
     let failure = PlannedFailure::other("CannotAllocateRemainingVMsInAvailabilitySet", "cannot");
