@@ -56,7 +56,7 @@ fn advice(status: StatusCode, operation: &str) -> &'static str {
     match status {
         StatusCode::UNAUTHORIZED => "; the API server does not accept the token or the certificate",
         StatusCode::FORBIDDEN if operation.contains("the demo") => "; deploy/demo/rbac.yaml grants it",
-        StatusCode::FORBIDDEN => "; grant its service account what deploy/kubernetes-rbac.yaml lists",
+        StatusCode::FORBIDDEN => "; grant Headcount's service account what deploy/kubernetes-rbac.yaml lists",
         _ => "",
     }
 }

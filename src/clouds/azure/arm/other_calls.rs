@@ -11,7 +11,7 @@ use super::client::ArmCall;
 use super::decode::{self, RawAgentPool, RawAutoscaleSetting};
 use super::errors::ErrorContext;
 use super::paths::path_segment;
-use super::scale_sets::ArmScaleSets;
+use super::scale_sets::{ArmScaleSets, check_number};
 use super::{lro, operations};
 use crate::cloud::{CloudError, OperationHandle, Progress};
 use crate::clouds::azure::throttle::Bucket;
@@ -95,6 +95,7 @@ impl ArmScaleSets {
             let link = link.map_err(|reason| context.unintelligible(reason))?;
             next = link.map(|link| url.join(&link)).transpose().map_err(|error| invalid(&error))?;
             items.extend(decode::items(context, &response)?);
+            check_number(context, items.len())?;
         }
         Ok(items)
     }

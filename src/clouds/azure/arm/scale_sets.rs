@@ -78,10 +78,7 @@ impl ArmScaleSets {
                 for page in sdk_call.responses() {
                     items.extend(decode::items(context, &page)?.into_iter().map(&decode));
                 }
-                if items.len() > AZURE_LIST_ITEMS_MAX {
-                    let reason = format!("the list has more than {AZURE_LIST_ITEMS_MAX} items");
-                    return Err(context.unintelligible(&reason));
-                }
+                check_number(context, items.len())?;
             }
             Ok(items)
         };
@@ -101,6 +98,14 @@ impl ArmScaleSets {
         let target = self.client.endpoint().join(target).ok();
         Ok(lro::handle(&self.client, call.context(), &response, target.as_ref()))
     }
+}
+
+/// Whether a list has no more items than it may.
+pub(super) fn check_number(context: ErrorContext<'_>, items: usize) -> Result<(), CloudError> {
+    if items <= AZURE_LIST_ITEMS_MAX {
+        return Ok(());
+    }
+    Err(context.unintelligible(&format!("the list has more than {AZURE_LIST_ITEMS_MAX} items")))
 }
 
 fn response(context: ErrorContext<'_>, sdk_call: &SdkCall) -> Result<HttpResponse, CloudError> {

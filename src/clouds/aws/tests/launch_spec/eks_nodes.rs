@@ -59,7 +59,8 @@ async fn a_managed_node_group_that_may_not_be_read_does_not_prevent_a_launch_spe
     fake.state(|state| state.templates.insert("lt@$Default".into(), of_type("m5.large")));
     fake.fail("DescribeNodegroup", "AccessDeniedException", "no", 403);
     let spec = launch_spec(&fake, "eks-workers-1").await.expect("a launch spec");
-    assert_eq!((spec.reserved, spec.fixed_labels.len()), (Some(ReservedProfile::Eks), 0));
+    assert_eq!(spec.reserved, Some(ReservedProfile::Eks));
+    assert_eq!((spec.labels.len(), spec.fixed_labels.len()), (0, 0));
     // Other credentials may be there in a moment: without its taints, CA would grow it for pods that its nodes reject.
     for code in ["UnrecognizedClientException", "ExpiredTokenException"] {
         fake.fail("DescribeNodegroup", code, "no", 403);

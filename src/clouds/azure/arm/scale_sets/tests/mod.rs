@@ -204,3 +204,11 @@ async fn autoscale_settings_are_read_from_all_pages_and_invalid_ones_skipped() {
         ["?api-version=2022-10-01", "?api-version=2022-10-01&page=2"].map(|query| format!("{PATH}{query}"))
     );
 }
+
+#[test]
+fn a_list_has_a_limit_on_its_items() {
+    let context = ErrorContext { operation: operations::LIST_USAGES, name: "westus" };
+    assert!(check_number(context, AZURE_LIST_ITEMS_MAX).is_ok());
+    let error = check_number(context, AZURE_LIST_ITEMS_MAX + 1).expect_err("one too many");
+    assert!(error.to_string().contains("more than 100000 items"), "{error}");
+}
