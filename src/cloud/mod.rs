@@ -126,6 +126,11 @@ pub trait Cloud: Send + Sync {
     /// Looks up every instance type that this source offers, live.
     async fn all_instance_types(&self) -> Result<Vec<InstanceType>, CloudError>;
 
+    /// Why no scale-up of this group will reach the cloud for more than a minute, although it can grow.
+    fn paused(&self, _group: &GroupName) -> Option<String> {
+        None
+    }
+
     /// The warnings logged about groups so far, each once.
     fn warnings(&self) -> Vec<(GroupName, String)> {
         Vec::new()

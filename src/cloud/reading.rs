@@ -55,9 +55,6 @@ pub struct GroupReading {
     pub provisioning: Provisioning,
     /// Whether the group can grow.
     pub growth: Permit,
-    /// Why no scale-up of it will reach the cloud for more than a minute, although it can grow.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub paused: Option<String>,
     /// Whether its instances can be deleted.
     pub removal: Permit,
     /// Whether a call can launch instances in it and return what became of them ([`super::GrowsBy::Launch`]).

@@ -27,7 +27,7 @@ pub(super) enum Message {
         /// Dropped once the group has been looked for.
         adoption: Adoption,
     },
-    /// Publish the group again: the marks of its nodes have changed.
+    /// Publish the group again: something has changed that is not part of its readings.
     Publish,
     /// Respond once everything before this is done.
     Drain(oneshot::Sender<()>),

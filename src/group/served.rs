@@ -15,9 +15,8 @@ impl Group {
     /// Whether the group, or a zone of it, can grow as it is served.
     pub(crate) fn growth(&self, zone: Option<&ZoneName>) -> Permit {
         let reading = &self.state.observation().reading;
-        match (&self.blocked, &reading.paused) {
-            (Some(blocked), _) if blocked.is_served => Permit::Withheld(blocked.reason.clone()),
-            (_, Some(reason)) => Permit::Withheld(reason.clone()),
+        match &self.blocked {
+            Some(blocked) if blocked.is_served => Permit::Withheld(blocked.reason.clone()),
             _ => zone.map_or_else(|| reading.growth.clone(), |zone| reading.growth_in(zone)),
         }
     }
@@ -34,13 +33,13 @@ impl Group {
         if reading.removal == Permit::Granted { min } else { min.max(healthy) }
     }
 
-    /// The greatest number of nodes that CA may ask for, in the group or in a zone of it, where the target is this.
-    /// Nodes that the target leaves out take up room all the same. What all zones have left, each of them has.
-    pub(crate) fn max_for(&self, zone: Option<&ZoneName>, target: u32) -> u32 {
+    /// The greatest number of nodes that CA may ask for, in the group or in a zone of it, where the target and whether
+    /// it can grow are these. Nodes that the target leaves out take up room all the same. What all zones have left, each
+    /// of them has.
+    pub(crate) fn max_for(&self, zone: Option<&ZoneName>, target: u32, growth: &Permit) -> u32 {
         let reading = &self.state.observation().reading;
-        let growth = self.growth(zone);
         if zone.is_some() {
-            let left = if growth == Permit::Granted { reading.max.saturating_sub(self.state.taken()) } else { 0 };
+            let left = if *growth == Permit::Granted { reading.max.saturating_sub(self.state.taken()) } else { 0 };
             return target.saturating_add(left);
         }
         let left_out = self.state.status().target.saturating_sub(target);

@@ -48,7 +48,6 @@ pub(super) fn read(name: GroupName, set: &ScaleSet, bounds: Bounds, etag: Option
         has_own_surplus: has_own_surplus(set),
         provisioning: provisioning(set),
         growth: permit.clone(),
-        paused: None,
         removal: permit,
         launch: Permit::Withheld("a scale set has no call that launches and returns instances".to_owned()),
         instances: None,

@@ -24,8 +24,6 @@ const VIEW_TIMEOUT: Duration = Duration::from_secs(12);
 /// The same for a write, which has 4 s for both lists, or 2 s if it is a reduction. It needs to know which VMs exist,
 /// and not how each one is.
 const VIEW_TIMEOUT_FOR_WRITE: Duration = Duration::from_millis(1_200);
-/// A longer pause that Azure asks for is served (law 13).
-const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// Attempts to read a scale set that is recreated meanwhile.
 const READS_MAX: usize = 2;
 
@@ -246,9 +244,7 @@ impl Azure {
         let read = groups::read(name, &set, bounds, etag.clone())?;
         self.warnings.log_new(&read.reading.name, read.remarks);
         self.cache.store(&read.reading.name, set, etag);
-        let pause = self.api.paused_for(read.reading.name.as_str()).filter(|pause| *pause > PAUSE_MAX);
-        let paused = pause.map(|_| "Azure throttles it, and has asked for a pause of more than a minute".to_owned());
-        Ok(GroupReading { paused, ..read.reading })
+        Ok(read.reading)
     }
 }
 

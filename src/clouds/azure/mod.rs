@@ -35,7 +35,7 @@ mod writes;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 
@@ -54,6 +54,9 @@ use crate::cloud::{
 
 pub use crate::config::settings::azure::{AzureCloud, Credential, LabelQuery, Settings};
 pub use arm::{ConnectError, ROLE_ACTIONS, VERIFY_ROLE_ACTIONS};
+
+/// A longer pause that Azure asks for is served (law 13).
+const PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// One Azure subscription and resource group.
 pub struct Azure {
@@ -173,6 +176,11 @@ impl Cloud for Azure {
 
     async fn all_instance_types(&self) -> Result<Vec<InstanceType>, CloudError> {
         self.types_all().await
+    }
+
+    fn paused(&self, group: &GroupName) -> Option<String> {
+        self.api.paused_for(group.as_str()).filter(|pause| *pause > PAUSE_MAX)?;
+        Some("Azure throttles it, and has asked for a pause of more than a minute".to_owned())
     }
 
     fn warnings(&self) -> Vec<(GroupName, String)> {

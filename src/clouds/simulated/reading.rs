@@ -43,7 +43,6 @@ impl Group {
             has_own_surplus: true,
             provisioning: self.provisioning(),
             growth: self.plan.growth.clone(),
-            paused: None,
             removal: self.plan.removal.clone(),
             launch: self.launch_permit(),
             instances: None,

@@ -71,6 +71,8 @@ pub(super) struct Keeper {
     templates: BTreeMap<Option<ZoneName>, Template>,
     /// The zones that were published last; `None` for the whole group.
     published: BTreeSet<Option<ZoneName>>,
+    /// Why no scale-up reaches the cloud for more than a minute, as it was published last.
+    paused: Option<String>,
 }
 
 /// Starts the keeper of a group, which lives as long as the returned sender, or until the group is gone.
@@ -125,6 +127,7 @@ impl Keeper {
             tagged: None,
             templates: BTreeMap::new(),
             published,
+            paused: None,
         }
     }
 
@@ -259,6 +262,7 @@ impl Keeper {
                 self.carry_out(effect, &mut events);
             }
         }
+        self.publish_pause();
         self.end_drains();
     }
 

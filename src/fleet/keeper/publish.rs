@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Keeper;
-use crate::cloud::{FailureClass, ZoneName};
+use crate::cloud::{FailureClass, Permit, ZoneName};
 use crate::fleet::options::Options;
 use crate::fleet::snapshot::{GroupView, Unlisted};
 
@@ -28,10 +28,18 @@ impl Keeper {
         }
         let served = self.served();
         self.retire_published(&served);
+        self.paused = self.context.cloud.paused(&self.key.name);
         for (number, zone) in served.iter().enumerate() {
             self.publish_one(zone.as_ref(), number == 0);
         }
         self.published = served;
+    }
+
+    /// Publishes a pause that the cloud has asked for, and its end: no reading may come that shows either.
+    pub(super) fn publish_pause(&mut self) {
+        if self.context.cloud.paused(&self.key.name) != self.paused {
+            self.publish();
+        }
     }
 
     /// Takes out what was published and is not served any more.
@@ -46,26 +54,34 @@ impl Keeper {
         ids.iter().for_each(|id| self.context.journal.retire(id));
     }
 
+    /// Whether the group, or a zone of it, can grow as it is served.
+    fn growth(&self, zone: Option<&ZoneName>) -> Permit {
+        match (self.group.growth(zone), &self.paused) {
+            (Permit::Granted, Some(reason)) => Permit::Withheld(reason.clone()),
+            (growth, _) => growth,
+        }
+    }
+
     fn publish_one(&self, zone: Option<&ZoneName>, is_first: bool) {
         let (state, nodes) = (self.group.state(), self.context.store.cluster_nodes());
         let status = state.status_in(zone, &nodes).with_deleting(|id| self.group.is_to_be_resent(id));
         let reading = &state.observation().reading;
         let key = self.key_of(zone);
-        let policy = self.context.policies.of(&self.key);
+        let (policy, growth) = (self.context.policies.of(&self.key), self.growth(zone));
         let tagged = self.tagged.as_ref().map(|(_, options)| *options).unwrap_or_default();
         let view = GroupView {
             zone: zone.cloned(),
             identity: reading.identity,
             family: self.context.cloud.family(),
             min: self.group.min_for(zone, &status),
-            max: self.group.max_for(zone, status.target),
+            max: self.group.max_for(zone, status.target, &growth),
             status: Arc::new(status),
             // The listing does not say where they are. They are counted once.
             retained: if is_first { reading.retained } else { 0 },
             template: self.templates.get(&zone.cloned()).map(|template| template.state.clone()).unwrap_or_default(),
             options: tagged.merge(&policy.options),
             observed: self.context.clock.instant(state.observation().begun),
-            growth: self.group.growth(zone),
+            growth,
             launches_refused: self.group.launches_withheld().map(|why| why.to_string().into()),
             removal: reading.removal.clone(),
             doubt: self.group.doubt().map(|why| why.to_string().into()),

@@ -51,7 +51,6 @@ fn reading(desired: u32, instances: &[Instance]) -> GroupReading {
         has_own_surplus: Default::default(),
         provisioning: Provisioning::Running,
         growth: Permit::Granted,
-        paused: None,
         launch: Permit::Granted,
         removal: Permit::Granted,
         instances: Some(instances.to_vec()),

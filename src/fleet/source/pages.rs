@@ -73,8 +73,13 @@ impl Watcher {
             self.tell(name, message);
         }
         for (name, reason) in page.broken {
+            let keeper = self.keepers.get(&name);
+            if let Some(keeper) = keeper {
+                // The cloud may have asked for a pause in its reads, which is published without one.
+                let _busy_keepers_publish_themselves = keeper.try_send(Message::Publish);
+            }
             if self.unreadable_logged.insert(name.clone()) {
-                match self.keepers.contains_key(&name) {
+                match keeper.is_some() {
                     true => tracing::warn!(source = %self.name, group = %name, %reason, "node group cannot be \
                         understood; serving the last reading"),
                     false => tracing::warn!(source = %self.name, group = %name, %reason, "node group cannot be \

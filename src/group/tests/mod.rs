@@ -111,7 +111,6 @@ fn observation(desired: u32, instances: Vec<Instance>, now: Time, seconds: u64) 
         has_own_surplus: false,
         provisioning: Provisioning::Running,
         growth: Permit::Granted,
-        paused: None,
         removal: Permit::Granted,
         launch: Permit::Granted,
         instances: Some(instances),

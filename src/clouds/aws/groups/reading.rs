@@ -56,7 +56,6 @@ pub(super) fn read(group: &AutoScalingGroup, spec: Option<&NodeGroupSpec>) -> Re
         has_own_surplus: true,
         provisioning: Provisioning::Running,
         growth: growth.map_or(Permit::Granted, Permit::Withheld),
-        paused: None,
         removal: removal.map_or(Permit::Granted, Permit::Withheld),
         launch: eligibility::permit(group, &unit),
         instances: Some(instances),

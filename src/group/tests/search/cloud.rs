@@ -222,7 +222,6 @@ pub(super) fn reading(cloud: &Cloud, capacity: &View, list: Option<&View>) -> Gr
         has_own_surplus: false,
         provisioning: if kind.is_guarded() { capacity.provisioning } else { Provisioning::Running },
         growth: Permit::Granted,
-        paused: None,
         removal: Permit::Granted,
         launch: Permit::Granted,
         instances,

@@ -116,6 +116,25 @@ async fn vmss_writes_throttled_for_long() {
 }
 
 #[tokio::test]
+async fn vmss_reads_throttled_for_long() {
+    for spot in [true, false] {
+        let arm = arm([pool("pool", (0, 10, 3))]);
+        arm.group_details("pool", |details| details.spot = spot);
+        let mut setup = Setup::open(arm).await;
+        assert_eq!(setup.client.target("pool").await, 3);
+        let throttled = emulator::throttled(Some(Duration::from_secs(1_800)));
+        setup.emulator.script("GET", "virtualMachineScaleSets/pool", 1_000, throttled);
+        // A spot set is read at each listing, any other for a call.
+        if !spot {
+            assert_eq!(refused(setup.client.increase("pool", 1).await).0, Code::Unavailable);
+        }
+        let max = async |client: &mut Client| client.node_groups().await.first().expect("it is served").max_size;
+        setup.client.until("it is full for half an hour", async |client| max(client).await == 3).await;
+        assert_eq!(setup.client.target("pool").await, 3);
+    }
+}
+
+#[tokio::test]
 async fn vmss_budget_low() {
     let failure = PlannedFailure::out_of_resources("AllocationFailed", "There is no capacity.");
     let plan = pool("pool", (0, 10, 2)).launches(Pick::Always, LaunchOutcome::fails(failure, quick()));
