@@ -1,11 +1,13 @@
 //! Reads scale sets: all of a source, or one with its VMs.
 
 use std::collections::HashSet;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt as _};
-use tokio::time::{Instant, timeout};
+use tokio::sync::SemaphorePermit;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::arm::operations::GET_SCALE_SET;
 use super::arm::{BadItem, MachineList, MachineQuery, Orchestration, ReadPurpose, ScaleSet, ScaleSetApi};
@@ -19,9 +21,13 @@ use crate::clouds::bounds::Bounds;
 const READS_AT_ONCE: usize = 8;
 /// The time limit of such a read. The listing waits for it; without it, the set keeps its last reading.
 const SPOT_TIMEOUT: Duration = Duration::from_secs(5);
+/// The time limit of all these reads: a listing that takes a minute is given up, with all scale sets of the source.
+const SPOT_READS_MAX: Duration = Duration::from_secs(30);
 /// The time limit of a list with instance view. A read may take 20 s; the list without it has the rest of them.
 const VIEW_TIMEOUT: Duration = Duration::from_secs(12);
-/// The same for a write, which has 4 s for both lists, or 2 s if it is a reduction. It needs to know which VMs exist,
+/// A list keeps others from starting for this long at most.
+const TURN_MAX: Duration = Duration::from_secs(3);
+/// The same as [`VIEW_TIMEOUT`] for a write, which has 4 s for both lists, or 2 s if it is a reduction. It needs to know which VMs exist,
 /// and not how each one is.
 const VIEW_TIMEOUT_FOR_WRITE: Duration = Duration::from_millis(1_200);
 /// Attempts to read a scale set that is recreated meanwhile.
@@ -54,7 +60,8 @@ impl Azure {
                 }
             }
         }
-        let reads = selected.into_iter().map(|selected| with_current_capacity(Arc::clone(&self.api), selected));
+        let until = Instant::now() + SPOT_READS_MAX;
+        let reads = selected.into_iter().map(|selected| with_current_capacity(Arc::clone(&self.api), selected, until));
         let mut reads = stream::iter(reads).buffered(READS_AT_ONCE);
         while let Some((name, read)) = reads.next().await {
             match read {
@@ -115,7 +122,7 @@ impl Azure {
                 machines => machines,
             };
             let Some(set) = self.api.get_scale_set(name.as_str()).await? else {
-                self.cache.forget(name);
+                self.cache.miss(name);
                 return Ok(None);
             };
             // It was recreated with the other orchestration mode, so its VMs need the other call.
@@ -160,35 +167,44 @@ impl Azure {
     /// The VMs of a scale set. The instance view is left out if it cannot be read: when a zone fails, the list with it
     /// returns 504 or takes too long (kubernetes-sigs/cloud-provider-azure#9339).
     pub(super) async fn machines_of(&self, set: &ScaleSet, purpose: ReadPurpose) -> Result<MachineList, CloudError> {
+        let began = Instant::now();
         let turn = match self.api.pace().filter(|_| purpose == ReadPurpose::Refresh) {
             Some(pace) => pace.turn().await,
             None => None,
         };
-        let view_timeout = match purpose {
-            ReadPurpose::Refresh => VIEW_TIMEOUT,
-            ReadPurpose::Write => VIEW_TIMEOUT_FOR_WRITE,
-        };
         let name = set.name.as_str().into();
         if self.cache.views_fail(&name) {
-            return self.machines_by(set, MachineQuery { with_view: false, purpose }).await;
+            return self.machines_without_view(set, purpose).await;
         }
         let with_view = self.machines_by(set, MachineQuery { with_view: true, purpose });
-        let error = match timeout(view_timeout, with_view).await {
+        let until = match purpose {
+            // It may have waited for its turn.
+            ReadPurpose::Refresh => (began + VIEW_TIMEOUT).max(Instant::now() + TURN_MAX),
+            ReadPurpose::Write => began + VIEW_TIMEOUT_FOR_WRITE,
+        };
+        let error = match timeout_at(until, holding(turn, with_view)).await {
             Ok(Err(error @ CloudError::Unreachable(_))) => error,
             Ok(listed) => return listed,
             Err(_elapsed) => CloudError::unreachable(GET_SCALE_SET, &set.name, "the instance views took too long"),
         };
         if purpose == ReadPurpose::Refresh {
             // A write has less time for the views: that it was too little says nothing about them.
-            self.cache.note_views_fail(&name);
+            self.cache.note_views_fail(&name, Duration::ZERO);
             let warning = "the instance views of its VMs cannot be read; the VMs keep their last known states";
             self.warnings.log_new(&name, vec![warning.to_owned()]);
         }
-        // In a zone outage, many views hang at the same time. Other scale sets do not wait for the rest.
-        drop(turn);
         tracing::debug!(scale_set = set.name, %error, "VMs cannot be listed with their instance views; listing them \
             without");
-        self.machines_by(set, MachineQuery { with_view: false, purpose }).await
+        self.machines_without_view(set, purpose).await
+    }
+
+    async fn machines_without_view(&self, set: &ScaleSet, purpose: ReadPurpose) -> Result<MachineList, CloudError> {
+        let listed = self.machines_by(set, MachineQuery { with_view: false, purpose }).await;
+        // A pause that Azure asked for instead of the views holds for this list as well. After it, this one comes first.
+        if let Err(CloudError::Throttled { retry_after: Some(pause), .. }) = &listed {
+            self.cache.note_views_fail(&set.name.as_str().into(), *pause);
+        }
+        listed
     }
 
     async fn machines_by(&self, set: &ScaleSet, query: MachineQuery) -> Result<MachineList, CloudError> {
@@ -248,16 +264,30 @@ impl Azure {
     }
 }
 
+/// A list, while it holds its turn. In a zone outage, many views hang at the same time: other scale sets do not wait for
+/// them to the end.
+pub(super) async fn holding<T>(turn: Option<SemaphorePermit<'_>>, list: impl Future<Output = T>) -> T {
+    let mut list = pin!(list);
+    let listed = timeout(TURN_MAX, &mut list).await;
+    drop(turn);
+    match listed {
+        Ok(listed) => listed,
+        Err(_elapsed) => list.await,
+    }
+}
+
 /// Evictions lower the capacity of a spot scale set, but lists show that late (#7373).
 async fn with_current_capacity(
     api: Arc<dyn ScaleSetApi>,
     selected: SelectedSet,
+    until: Instant,
 ) -> (GroupName, Result<Option<SelectedSet>, CloudError>) {
     let SelectedSet { name, bounds, set } = selected;
     if !set.spot {
         return (name.clone(), Ok(Some(SelectedSet { name, bounds, set })));
     }
-    let current = timeout(SPOT_TIMEOUT, api.get_scale_set(&set.name)).await;
+    let until = until.min(Instant::now() + SPOT_TIMEOUT);
+    let current = timeout_at(until, api.get_scale_set(&set.name)).await;
     match current.unwrap_or_else(|_| Err(CloudError::unreachable(GET_SCALE_SET, &set.name, "no response in time"))) {
         Ok(Some(set)) => (name.clone(), Ok(Some(SelectedSet { name, bounds, set }))),
         Ok(None) => (name, Ok(None)),

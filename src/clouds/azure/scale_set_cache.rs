@@ -2,6 +2,7 @@
 //! of VMs. No size is decided from here; sizes are read again for every write.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -54,6 +55,8 @@ struct CachedSet {
     views_fail_until: Option<Instant>,
     /// When the list of VMs began that `machines` is from.
     listed: Option<Instant>,
+    /// Whether the last read did not show it. A single one may be wrong.
+    is_absent: bool,
 }
 
 /// The scale sets of a source.
@@ -93,7 +96,7 @@ impl ScaleSetCache {
         let mut known = self.lock();
         let is_same = |known: &&mut CachedSet| !is_another(&known.set, &set);
         match known.get_mut(&group.into()).filter(is_same) {
-            Some(known) => known.set = set,
+            Some(known) => (known.set, known.is_absent) = (set, false),
             None => {
                 let entry = CachedSet {
                     name: group.clone(),
@@ -104,6 +107,7 @@ impl ScaleSetCache {
                     force_refused: false,
                     views_fail_until: None,
                     listed: None,
+                    is_absent: false,
                 };
                 known.insert(group.into(), entry);
             }
@@ -135,10 +139,10 @@ impl ScaleSetCache {
         self.lock().get(&group.into()).and_then(|known| known.views_fail_until).is_some_and(|until| now < until)
     }
 
-    /// Notes that the instance views of a scale set cannot be read.
-    pub(super) fn note_views_fail(&self, group: &GroupName) {
+    /// Notes that the instance views of a scale set cannot be read. No list is sent before `pause` has passed.
+    pub(super) fn note_views_fail(&self, group: &GroupName, pause: Duration) {
         if let Some(known) = self.lock().get_mut(&group.into()) {
-            known.views_fail_until = Some(Instant::now() + VIEWS_PAUSE);
+            known.views_fail_until = Some(Instant::now() + pause + VIEWS_PAUSE);
         }
     }
 
@@ -161,13 +165,24 @@ impl ScaleSetCache {
         }
     }
 
+    /// Drops a scale set that is not served any more.
     pub(super) fn forget(&self, group: &GroupName) {
         self.lock().remove(&group.into());
     }
 
-    /// Drops all scale sets except these.
+    /// A read did not find a scale set. It is dropped if the one before did not, either.
+    pub(super) fn miss(&self, group: &GroupName) {
+        let key = group.into();
+        let mut sets = self.lock();
+        if sets.get_mut(&key).is_some_and(|known| mem::replace(&mut known.is_absent, true)) {
+            sets.remove(&key);
+        }
+    }
+
+    /// A list has found these scale sets, and no others.
     pub(super) fn retain(&self, names: &HashSet<ScaleSetKey>) {
-        self.lock().retain(|name, _| names.contains(name));
+        let is_kept = |known: &mut CachedSet| !mem::replace(&mut known.is_absent, true);
+        self.lock().retain(|name, known| names.contains(name) || is_kept(known));
     }
 
     /// All scale sets, by the names that they are served under.

@@ -1,7 +1,7 @@
 //! The VM sizes of each location. They are looked up rarely: the list is megabytes long and changes a few times a year.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Mutex;
@@ -40,9 +40,15 @@ struct SizeList {
     problem: Option<String>,
 }
 
-/// The VM sizes of each location. A caller that needs a list that is being read waits for it.
+/// The VM sizes of each location. A caller that needs a list that is being read waits for it, and for no other one.
 #[derive(Debug, Default)]
-pub(super) struct SizeLists(Mutex<BTreeMap<String, SizeList>>);
+pub(super) struct SizeLists(std::sync::Mutex<BTreeMap<String, Arc<Mutex<Option<SizeList>>>>>);
+
+impl SizeLists {
+    fn of(&self, location: &str) -> Arc<Mutex<Option<SizeList>>> {
+        Arc::clone(self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(location.to_owned()).or_default())
+    }
+}
 
 impl Azure {
     /// Looks sizes up by name. A location whose sizes cannot be read matters only where another one lacks some of them.
@@ -111,8 +117,9 @@ impl Azure {
 
     /// The sizes of a location. Reads them again if the list is old or lacks a wanted size.
     async fn size_list(&self, location: &str, wanted: &[String]) -> Result<Arc<Sizes>, CloudError> {
-        let mut size_lists = self.size_lists.0.lock().await;
-        if let Some(size_list) = size_lists.get(location) {
+        let size_list = self.size_lists.of(location);
+        let mut size_list = size_list.lock().await;
+        if let Some(size_list) = &*size_list {
             match &size_list.read {
                 Some((read, sizes)) => {
                     let is_complete = wanted.iter().all(|name| sizes.contains_key(&size_key(name)));
@@ -132,11 +139,7 @@ impl Azure {
                 None => {}
             }
         }
-        let size_list = size_lists.entry(location.to_owned()).or_insert_with(|| SizeList {
-            tried: Instant::now(),
-            read: None,
-            problem: None,
-        });
+        let size_list = size_list.get_or_insert_with(|| SizeList { tried: Instant::now(), read: None, problem: None });
         // Recorded before the call, because the caller may be cancelled while it waits.
         size_list.tried = Instant::now();
         size_list.problem = None;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::arm::FORCE_DELETE_NOT_ALLOWED;
 use super::arm::operations::{DELETE_INSTANCES, UPDATE_SCALE_SET};
+use super::arm::{FORCE_DELETE_NOT_ALLOWED, OPERATION_NOT_ALLOWED};
 use super::arm::{ReadPurpose, ScaleSet};
 use super::ids::{self, MachineName, provider_id};
 use super::scale_set_cache::CachedMachines;
@@ -223,6 +223,8 @@ fn missing_machine(error: &CloudError) -> Option<String> {
     Some(name.trim_matches(['\'', '"']).to_owned())
 }
 
+// Not every refusal says that it is about the force. A quota, a throttle and an operation in progress are other errors.
 fn forbids_force(error: &CloudError) -> bool {
-    error.fault().code.as_deref() == Some(FORCE_DELETE_NOT_ALLOWED)
+    let is = |code: &str| error.fault().code.as_deref() == Some(code);
+    is(FORCE_DELETE_NOT_ALLOWED) || (matches!(error, CloudError::Refused(_)) && is(OPERATION_NOT_ALLOWED))
 }

@@ -56,7 +56,7 @@ impl Polled {
         match self {
             Self::Capacity => (running / 2).clamp(POLL_LAUNCH_MIN, POLL_LAUNCH_MAX),
             Self::Deletion if running < CALLER_WAITS => POLL_MIN,
-            Self::Deletion => POLL_EVERY,
+            Self::Deletion => (running / 10).clamp(POLL_EVERY, POLL_LAUNCH_MAX),
         }
     }
 }
@@ -217,7 +217,12 @@ async fn poll_to_end(
                 if !std::mem::replace(&mut is_warned, true) {
                     tracing::warn!(group, %operation, %error, "operation cannot be polled; polling it again");
                 }
-                pause_after(&error)
+                let pause = pause_after(&error).min(give_up.saturating_duration_since(Instant::now()));
+                if matches!(error, CloudError::Throttled { retry_after: Some(_), .. }) {
+                    // The cloud has asked for it: that no poll succeeds meanwhile says nothing.
+                    heard += pause;
+                }
+                pause
             }
             Err(_elapsed) if heard.elapsed() > POLLS_FAIL_FOR => {
                 tracing::warn!(group, %operation, "operation cannot be polled in time; observations alone show what \
@@ -259,7 +264,7 @@ fn warn_of_refusal(group: &str, operation: OperationId, error: &CloudError) {
 
 fn pause_after(error: &CloudError) -> Duration {
     match error {
-        CloudError::Throttled { retry_after: Some(pause), .. } => (*pause).clamp(POLL_EVERY, POLLS_FAIL_FOR),
+        CloudError::Throttled { retry_after: Some(pause), .. } => (*pause).max(POLL_EVERY),
         _ => POLL_EVERY,
     }
 }

@@ -51,7 +51,11 @@ fn open(observation: Observation) -> Group {
 /// The least, the target and the greatest size of a zone.
 fn sizes(group: &Group, zone: &ZoneName) -> (u32, u32, u32) {
     let status = group.state().status_in(Some(zone), &super::ClusterNodes::Unwatched);
-    (group.min_for(Some(zone), &status), status.target, group.max_for(Some(zone), status.target, &group.growth(Some(zone))))
+    (
+        group.min_for(Some(zone), &status),
+        status.target,
+        group.max_for(Some(zone), status.target, &group.growth(Some(zone))),
+    )
 }
 
 fn request(key: u64, zone: &ZoneName, mutation: Mutation) -> Request {

@@ -149,8 +149,7 @@ impl ArmClient {
         })?;
         let (mut response, mut generation) = self.send_once(call, &method, url, headers, &body).await?;
         // A request with a refused token had no effect, so this never repeats a write.
-        let renew = || self.sign_in.as_ref().is_some_and(|sign_in| sign_in.renew(generation));
-        if response.status == StatusCode::UNAUTHORIZED && renew() {
+        if response.status == StatusCode::UNAUTHORIZED && self.renew(generation).await {
             tracing::warn!(operation = call.operation, name = call.name, "Azure refused the token; renewing it");
             (response, generation) = self.send_once(call, &method, url, headers, &body).await?;
         }
@@ -161,6 +160,14 @@ impl ArmClient {
             return Ok(response);
         }
         Err(classify(context, &response))
+    }
+
+    /// Drops the token of this generation. Returns whether there is another one to try.
+    async fn renew(&self, generation: u64) -> bool {
+        match &self.sign_in {
+            Some(sign_in) => sign_in.renew(generation).await,
+            None => false,
+        }
     }
 
     fn why_not_sent(&self, call: &ArmCall, wait: Duration) -> String {

@@ -20,7 +20,7 @@ use crate::clouds::azure::http::HttpResponse;
 
 pub(in crate::clouds::azure) use agent_pool::RawAgentPool;
 pub(in crate::clouds::azure) use autoscale::RawAutoscaleSetting;
-pub(in crate::clouds::azure) use machine::{RawMachine, lacks_id};
+pub(in crate::clouds::azure) use machine::{RawMachine, is_in_scale_set, lacks_id};
 pub(in crate::clouds::azure) use set::RawSet;
 pub(in crate::clouds::azure) use size::{RawSize, is_size};
 pub(in crate::clouds::azure) use usage::RawUsage;

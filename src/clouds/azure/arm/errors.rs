@@ -15,7 +15,8 @@ pub(in crate::clouds::azure) const OPERATION_PREEMPTED: &str = "OperationPreempt
 /// The most digits of a code of Entra ID.
 const CODE_DIGITS_MAX: usize = 10;
 
-const OPERATION_NOT_ALLOWED: &str = "OperationNotAllowed";
+/// A write is refused, for any of several reasons that only the message tells.
+pub(in crate::clouds::azure) const OPERATION_NOT_ALLOWED: &str = "OperationNotAllowed";
 
 // Azure returns 404 SubscriptionNotFound if the identity has no role in the subscription.
 const DENIED: [&str; 9] = [
@@ -87,8 +88,9 @@ impl ErrorBody {
         let reason = self.reason();
         // CA drops an error without a code.
         let code = reason.code.clone().filter(|code| !code.is_empty()).unwrap_or_else(|| status.to_owned());
-        let message = shorten(reason.message.as_deref().unwrap_or_default(), MESSAGE_CHARS_MAX);
-        Failure { class: failure_class(&code, &message), code, message, at, is_explained: true, is_eviction: false }
+        let message = reason.message.as_deref().unwrap_or_default();
+        let (class, message) = (failure_class(&code, message), shorten(message, MESSAGE_CHARS_MAX));
+        Failure { class, code, message, at, is_explained: true, is_eviction: false }
     }
 }
 

@@ -29,6 +29,6 @@ pub(super) use api::{
 pub use api::{ROLE_ACTIONS, VERIFY_ROLE_ACTIONS};
 pub(super) use claims::application;
 pub use connect::ConnectError;
-pub(super) use errors::{ErrorContext, FORCE_DELETE_NOT_ALLOWED, classify};
+pub(super) use errors::{ErrorContext, FORCE_DELETE_NOT_ALLOWED, OPERATION_NOT_ALLOWED, classify};
 pub(super) use parse::parse_page;
 pub(super) use scale_sets::ArmScaleSets;

@@ -6,7 +6,7 @@ use hyper::Method;
 use hyper::body::Bytes;
 use serde_json::Value;
 
-use super::api::{AgentPool, AksCluster, AutoscaleSetting};
+use super::api::{AgentPool, AksCluster, AutoscaleSetting, ReadPurpose};
 use super::client::ArmCall;
 use super::decode::{self, RawAgentPool, RawAutoscaleSetting};
 use super::errors::ErrorContext;
@@ -89,7 +89,9 @@ impl ArmScaleSets {
                 return Err(context.unintelligible("the list has too many pages"));
             }
             pages += 1;
-            let response = self.client.send(call, Method::GET, &url, &[], Bytes::new()).await?;
+            // The reserve lets lists through one at a time; one that has begun is finished.
+            let call = if pages == 1 { call.clone() } else { call.clone().of(ReadPurpose::Write) };
+            let response = self.client.send(&call, Method::GET, &url, &[], Bytes::new()).await?;
             size.add(response.body.len()).map_err(|reason| context.unintelligible(&reason))?;
             let link = walk.token(decode::next_link(context, &response)?);
             let link = link.map_err(|reason| context.unintelligible(reason))?;

@@ -196,8 +196,10 @@ impl ScaleSetApi for ArmScaleSets {
             let request = request.filter(filter);
             if query.with_view { request.expand("instanceView").into_stream() } else { request.into_stream() }
         };
-        let items = self.list(call.clone(), list, machine).await?;
-        all_machines(call.context(), items)
+        // The filter is Azure's to honour. A VM that names another scale set is none of this one's (law 1).
+        let own = |item: Value| decode::is_in_scale_set(&item, scale_set_id).then(|| machine(item));
+        let items = self.list(call.clone(), list, own).await?;
+        all_machines(call.context(), items.into_iter().flatten().collect())
     }
 
     async fn set_capacity(

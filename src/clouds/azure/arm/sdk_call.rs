@@ -23,6 +23,7 @@ use legacy::auth::AccessToken;
 use legacy::error::ErrorKind;
 use serde::Deserialize;
 
+use super::api::ReadPurpose;
 use super::client::{ArmCall, ArmClient};
 use crate::cloud::CloudError;
 use crate::clouds::azure::http::HttpResponse;
@@ -116,7 +117,9 @@ impl SdkCall {
         let kept = request.headers().iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let kept: Vec<_> = kept.filter(|(name, _)| *name != "authorization").collect();
         let url = if pages == 0 { spaces_as_percent(request.url()) } else { request.url().clone() };
-        let response = self.client.send(&self.call, method, &url, &kept, body.clone()).await?;
+        // The reserve lets lists through one at a time; one that has begun is finished.
+        let call = if pages == 0 { self.call.clone() } else { self.call.clone().of(ReadPurpose::Write) };
+        let response = self.client.send(&call, method, &url, &kept, body.clone()).await?;
         let added = self.size.lock().unwrap_or_else(PoisonError::into_inner).add(response.body.len());
         added.map_err(|reason| context.unintelligible(&reason))?;
 

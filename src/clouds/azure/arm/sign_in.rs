@@ -12,6 +12,7 @@ use super::claims;
 use super::errors::ErrorContext;
 use crate::cloud::CloudError;
 use crate::cloud::secrets::keep_secret;
+use crate::limits::AZURE_FILE;
 
 /// The time to get a new token, including retries of the sign-in.
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -48,6 +49,8 @@ impl fmt::Debug for Bearer {
 pub(super) struct SignIn {
     scope: String,
     current: Mutex<CurrentCredential>,
+    /// Held while the credential is created anew.
+    renewing: tokio::sync::Mutex<()>,
 }
 
 /// The credential in use, and when it may be renewed.
@@ -78,7 +81,8 @@ impl Kept {
 
 impl SignIn {
     pub(super) fn new(Bearer { credential, scope, renew }: Bearer) -> Self {
-        Self { scope, current: Mutex::new(CurrentCredential::new(credential, 0, renew)) }
+        let current = Mutex::new(CurrentCredential::new(credential, 0, renew));
+        Self { scope, current, renewing: tokio::sync::Mutex::default() }
     }
 
     /// A token, and the generation of the credential that it comes from.
@@ -132,17 +136,24 @@ impl SignIn {
     }
 
     /// Drops the token of this generation. Returns whether there is another credential to try.
-    pub(super) fn renew(&self, generation: u64) -> bool {
+    pub(super) async fn renew(&self, generation: u64) -> bool {
+        let _one_at_a_time = self.renewing.lock().await;
+        let now = Instant::now();
+        let renew = {
+            let current = self.current();
+            if current.generation != generation {
+                return true;
+            }
+            if current.renew_at.is_some_and(|at| now < at) {
+                return false;
+            }
+            Arc::clone(&current.renew)
+        };
+        let Ok(credential) = create(&renew).await else { return false };
         let mut current = self.current();
         if current.generation != generation {
             return true;
         }
-        let now = Instant::now();
-        if current.renew_at.is_some_and(|at| now < at) {
-            return false;
-        }
-        let renew = Arc::clone(&current.renew);
-        let Ok(credential) = renew() else { return false };
         let pause = current.pause;
         *current = CurrentCredential {
             renew_at: Some(now + pause),
@@ -163,7 +174,7 @@ impl SignIn {
 
     /// Uses this credential from now on, if there is a token for it.
     pub(super) async fn with(&self, new: NewCredential, context: ErrorContext<'_>) -> Result<(), String> {
-        let credential = new()?;
+        let credential = create(&new).await?;
         let token = tokio::time::timeout(TOKEN_TIMEOUT, credential.get_token(&[&self.scope], None)).await;
         let token = token.map_err(|_| format!("no token within {TOKEN_TIMEOUT:?}"))?;
         keep_secret(token.map_err(|error| context.no_token(&error).to_string())?.token.secret());
@@ -174,6 +185,16 @@ impl SignIn {
 
     fn current(&self) -> MutexGuard<'_, CurrentCredential> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Creates a credential. It may read files, and a file system that hangs delays no other task.
+async fn create(new: &NewCredential) -> Result<Arc<dyn TokenCredential>, String> {
+    let new = Arc::clone(new);
+    let created = tokio::task::spawn_blocking(move || new());
+    match tokio::time::timeout(AZURE_FILE.time, created).await {
+        Ok(created) => created.unwrap_or_else(|panic| Err(panic.to_string())),
+        Err(_elapsed) => Err(format!("its files could not be read within {:?}", AZURE_FILE.time)),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Listing scale sets.
 
+use std::time::Duration;
+
 use super::*;
 use crate::clouds::azure::arm::RepairAction;
 
@@ -132,6 +134,20 @@ async fn the_capacity_of_a_spot_set_is_read_from_the_set_itself() {
     fake.fail("get", throttled);
     let listing = azure.list().await.expect("listed");
     assert_eq!((names(&listing.groups), listing.broken.len()), (vec!["steady", "unreadable"], 1), "one of them");
+}
+
+/// A listing that takes a minute is given up.
+#[tokio::test(start_paused = true)]
+async fn spot_sets_whose_reads_hang_do_not_keep_others_from_being_listed() {
+    let spots: Vec<String> = (0..200).map(|number| format!("spot-{number}")).collect();
+    let sets = spots.iter().map(|name| ScaleSet { spot: true, ..set(name, 1) });
+    let fake = FakeApi::with(sets.chain([set("steady", 3)]).collect());
+    fake.state(|state| state.hanging = spots.iter().cloned().collect());
+    let names: Vec<&str> = spots.iter().map(String::as_str).chain(["steady"]).collect();
+    let (azure, began) = (fake.azure(named(&names)), tokio::time::Instant::now());
+    let listing = azure.list().await.expect("listed");
+    assert_eq!((listing.groups.len(), listing.broken.len()), (1, 200));
+    assert_eq!(began.elapsed(), Duration::from_secs(30));
 }
 
 #[tokio::test]

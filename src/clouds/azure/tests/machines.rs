@@ -285,6 +285,48 @@ async fn after_instance_views_failed_the_next_lists_do_not_wait_for_them() {
     assert_eq!((fake.calls("uniform").len(), fake.calls("uniform-plain").len()), (3, 3));
 }
 
+/// The pause would otherwise end with a list of the views, which is what Azure asked to pause.
+#[tokio::test(start_paused = true)]
+async fn after_a_pause_that_azure_asked_for_instead_of_views_a_list_without_them_comes_first() {
+    let fake = FakeApi::with(vec![set("pool", 1)]);
+    let azure = fake.azure(named(&["pool"]));
+    instances(&azure, "pool").await;
+    let retry_after = Some(Duration::from_secs(60));
+    fake.fail("uniform", CloudError::Unreachable(fault("ServiceUnavailable", "HTTP 503")));
+    fake.fail("uniform-plain", CloudError::Throttled { retry_after, fault: fault("ServiceUnavailable", "not sent") });
+    azure.observe(&"pool".into()).await.expect_err("paused");
+    tokio::time::advance(Duration::from_secs(61)).await;
+    instances(&azure, "pool").await;
+    assert_eq!((fake.calls("uniform").len(), fake.calls("uniform-plain").len()), (2, 2));
+}
+
+/// In a zone outage, the views of many scale sets hang.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_hangs_keeps_others_from_starting_for_three_seconds() {
+    let turns = tokio::sync::Semaphore::new(1);
+    let turn = turns.acquire().await.ok();
+    let began = tokio::time::Instant::now();
+    let hanging = super::super::listing::holding(turn, tokio::time::sleep(Duration::from_secs(10)));
+    let next = async {
+        let _turn = turns.acquire().await.expect("a turn");
+        began.elapsed()
+    };
+    let ((), started) = tokio::join!(hanging, next);
+    assert_eq!((started, began.elapsed()), (Duration::from_secs(3), Duration::from_secs(10)));
+}
+
+#[tokio::test]
+async fn one_list_without_a_scale_set_forgets_none_of_its_nodes() {
+    let fake = FakeApi::with(vec![set("pool", 1)]);
+    let azure = fake.azure(named(&["pool"]));
+    instances(&azure, "pool").await;
+    let sets = fake.state(|state| std::mem::take(&mut state.sets));
+    assert!(azure.list().await.expect("listed").groups.is_empty());
+    fake.state(|state| state.sets = sets);
+    fake.change_machine("pool", 0, state("Failed", Some(&["PowerState/stopped"])));
+    assert_eq!(summary(&instances(&azure, "pool").await[0]), (InstanceState::Running, None), "it was a node");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_list_that_began_before_the_last_one_does_not_replace_it() {
     let fake = FakeApi::with(vec![set("pool", 1)]);

@@ -49,14 +49,14 @@ impl CallLimiter {
         target: &str,
         can_wait: bool,
     ) -> Result<(), Duration> {
-        let (admitted, events) = self.budgets().admit(bucket, target, can_wait, Instant::now());
+        let (admitted, events) = self.budgets().admit(bucket, &lower(target), can_wait, Instant::now());
         self.log(events);
         admitted
     }
 
     /// How long no such call is sent, because Azure has asked for a pause.
     pub(in crate::clouds::azure) fn closed_for(&self, bucket: Bucket, target: &str) -> Option<Duration> {
-        self.budgets().closed_for(bucket, target, Instant::now())
+        self.budgets().closed_for(bucket, &lower(target), Instant::now())
     }
 
     /// Spreads lists of VMs that no write waits for.
@@ -66,7 +66,7 @@ impl CallLimiter {
 
     /// Records what a response said about budgets.
     pub(in crate::clouds::azure) fn record(&self, bucket: Bucket, target: &str, info: ThrottleInfo) {
-        let events = self.budgets().record(bucket, target, info, Instant::now());
+        let events = self.budgets().record(bucket, &lower(target), info, Instant::now());
         self.log(events);
     }
 
@@ -115,6 +115,11 @@ impl CallLimiter {
             }
         }
     }
+}
+
+/// The configuration and Azure may spell a name differently.
+fn lower(target: &str) -> String {
+    target.to_ascii_lowercase()
 }
 
 fn listed(scopes: &[Scope]) -> String {

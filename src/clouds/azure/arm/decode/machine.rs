@@ -55,6 +55,12 @@ pub(in crate::clouds::azure) fn lacks_id(item: &Value) -> bool {
     item.is_object() && item.get("id").is_none_or(|id| id.is_null() || id.as_str().is_some_and(str::is_empty))
 }
 
+/// Whether an item of a list of a resource group's VMs is in this scale set, as far as it says.
+pub(in crate::clouds::azure) fn is_in_scale_set(item: &Value, scale_set_id: &str) -> bool {
+    let named = item.pointer("/properties/virtualMachineScaleSet/id").and_then(Value::as_str);
+    named.is_none_or(|named| named.eq_ignore_ascii_case(scale_set_id))
+}
+
 impl RawExtension {
     fn failure(self) -> Option<InstanceViewStatus> {
         let failed: Vec<_> = self.statuses.into_iter().flatten().filter(RawStatus::is_error).collect();

@@ -111,6 +111,10 @@ fn failures_have_a_code_a_class_and_a_short_message() {
         (long.0, long.1.as_str(), long.2.chars().count()),
         (FailureClass::OutOfResources, "AllocationFailed", 200)
     );
+    // The class is that of the whole message.
+    let quota = format!("{}Submit a request for Quota increase", "no ".repeat(70));
+    let late = failure(json!({ "code": "OperationNotAllowed", "message": quota }));
+    assert_eq!(late.0, FailureClass::OutOfResources);
     let nameless = failure(json!({ "message": "why ever" }));
     assert_eq!(nameless, (FailureClass::Other, "Failed".to_owned(), "why ever".to_owned()));
     let extension = failure(json!({ "code": "VMExtensionProvisioningError", "message": "exit 1" }));

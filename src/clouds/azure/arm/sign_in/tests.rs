@@ -62,11 +62,11 @@ async fn a_late_success_of_an_earlier_token_ends_no_pause() {
     let renew: NewCredential = Arc::new(move || Ok(credential()));
     let scope = "https://arm.test/.default".to_owned();
     let sign_in = SignIn::new(Bearer { credential: renew().expect("a credential"), scope, renew });
-    assert!(sign_in.renew(0), "the first token is refused");
+    assert!(sign_in.renew(0).await, "the first token is refused");
     sign_in.token_was_accepted(0);
-    assert!(!sign_in.renew(1), "the second one is refused within the pause");
+    assert!(!sign_in.renew(1).await, "the second one is refused within the pause");
     sign_in.token_was_accepted(1);
-    assert!(sign_in.renew(1), "it was accepted meanwhile");
+    assert!(sign_in.renew(1).await, "it was accepted meanwhile");
 }
 
 #[tokio::test(start_paused = true)]

@@ -69,6 +69,9 @@ impl ScaleSetApi for FakeApi {
     }
 
     async fn get_scale_set(&self, name: &str) -> Result<Option<ScaleSet>, CloudError> {
+        if self.state(|state| state.hanging.contains(name)) {
+            std::future::pending::<()>().await;
+        }
         self.call("get", name, |state| Ok(state.get(name).cloned()))
     }
 

@@ -3,7 +3,7 @@
 
 mod api;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Azure, Settings};
@@ -35,6 +35,8 @@ pub(super) struct State {
     pub(super) vanishing: Option<ScaleSet>,
     /// Machines that the list still shows and a deletion does not know.
     pub(super) ghosts: Vec<String>,
+    /// Scale sets whose reads never return.
+    pub(super) hanging: HashSet<String>,
     /// Whether the list leaves etags out.
     pub(super) lists_no_etags: bool,
     /// Every call, in order, as `operation subject`.

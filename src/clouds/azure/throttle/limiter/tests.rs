@@ -136,6 +136,14 @@ async fn a_503_with_retry_after_suspends_calls() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_scale_set_has_one_budget_however_its_name_is_spelled() {
+    let limiter = CallLimiter::default();
+    limiter.record(Bucket::SetGet, "Pool", info(503, &[("retry-after", "60")], &json!({})));
+    assert_eq!(limiter.admit(Bucket::SetGet, "pool"), Err(60 * SECOND));
+    assert_eq!(limiter.closed_for(Bucket::SetGet, "POOL"), Some(60 * SECOND));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_503_for_one_scale_set_suspends_no_call_for_another() {
     let limiter = CallLimiter::default();
     let gateway = info(503, &[("retry-after", "60"), ("x-ms-failure-cause", "gateway")], &json!({}));

@@ -66,6 +66,33 @@ async fn a_list_follows_its_pages_and_skips_an_item_that_cannot_be_decoded() {
     assert!(received.iter().all(|received| !received.headers.contains_key("authorization")), "a token over plain http");
 }
 
+/// Otherwise, a list of several pages would never be read while other clients keep a budget low.
+#[tokio::test]
+async fn a_list_that_has_begun_is_finished_although_its_budget_is_low() {
+    let next = format!("{{base}}{SETS}/one/virtualMachines?page=2");
+    let low = |page| {
+        Reply::json(page).header("x-ms-ratelimit-remaining-resource", "Microsoft.Compute/GetVMScaleSetResource;1")
+    };
+    let pages = [json!({ "value": [], "nextLink": next }), json!({ "value": [] })];
+    let server = Loopback::start(pages.map(low)).await;
+    let arm = server.arm();
+    arm.list_uniform_machines("one", VIEW).await.expect("both pages");
+    let later = arm.list_uniform_machines("one", VIEW).await.expect_err("the next list waits");
+    assert!(matches!(later, CloudError::Throttled { .. }), "{later}");
+    assert_eq!(server.received().len(), 2);
+}
+
+#[tokio::test]
+async fn a_flexible_set_has_no_vm_that_names_another_set() {
+    let vm = |name: &str, set: Value| json!({ "id": format!("/vms/{name}"), "name": name, "properties": { "virtualMachineScaleSet": set } });
+    let (own, other) = (json!({ "id": "/SUBSCRIPTIONS/sub/sets/ONE" }), json!({ "id": "/subscriptions/sub/sets/two" }));
+    let all = [vm("own", own), vm("other", other), vm("silent", Value::Null)];
+    let server = Loopback::start([Reply::json(json!({ "value": all }))]).await;
+    let list = server.arm().list_flexible_machines("/subscriptions/sub/sets/one", VIEW).await.expect("a list");
+    let names: Vec<_> = list.machines.iter().map(|machine| machine.delete_by.as_str()).collect();
+    assert_eq!((names, list.without_id), (vec!["own", "silent"], 0));
+}
+
 #[tokio::test]
 async fn connections_are_kept() {
     let server = Loopback::start((0..3).map(|_| Reply::json(set("one", 1)))).await;
