@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::error::FleetError;
-use super::limits::NODES_PER_CALL;
+use super::limits::{ID_BYTES_MAX, NODES_PER_CALL};
 use super::snapshot::{GroupKey, Snapshot};
 use crate::cloud::{Cloud, Recognition};
 use crate::group::Mutation;
@@ -22,6 +22,12 @@ pub(super) fn check(
         let named = nodes.len();
         return Err(FleetError::Malformed(format!(
             "node group {group}: the call names {named} nodes; name at most {NODES_PER_CALL}; nothing was deleted"
+        )));
+    }
+    if let Some(long) = nodes.iter().find(|node| node.id.as_str().len() > ID_BYTES_MAX) {
+        let bytes = long.id.as_str().len();
+        return Err(FleetError::Malformed(format!(
+            "node group {group}: a provider ID has {bytes} bytes; the longest have {ID_BYTES_MAX}; nothing was deleted"
         )));
     }
     for node in nodes {

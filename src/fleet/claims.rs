@@ -34,7 +34,7 @@ impl Claims {
             None => {}
         }
         let is_same = |(other, claim): &(&GroupKey, &Claim)| {
-            other.name == key.name
+            is_same_name(other, key)
                 && other.source != key.source
                 && matches!(claim, Claim::Serves(served) if *served == identity)
         };
@@ -55,9 +55,14 @@ impl Claims {
         let mut claims = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         claims.remove(key);
         claims.retain(|other, claim| {
-            other.name != key.name || !matches!(claim, Claim::LeavesTo(first) if *first == key.source)
+            !is_same_name(other, key) || !matches!(claim, Claim::LeavesTo(first) if *first == key.source)
         });
     }
+}
+
+/// Azure's names are the same in any case, and each source serves them as its configuration spells them.
+fn is_same_name(one: &GroupKey, other: &GroupKey) -> bool {
+    one.name.as_str().eq_ignore_ascii_case(other.name.as_str())
 }
 
 #[cfg(test)]
@@ -67,6 +72,15 @@ mod tests {
 
     fn key(source: &str) -> GroupKey {
         GroupKey { source: Arc::from(source), name: GroupName::from("web") }
+    }
+
+    #[test]
+    fn a_group_is_one_however_sources_spell_its_name() {
+        let (claims, identity) = (Claims::default(), Identity::of(&["vmss", "1"]));
+        let other = GroupKey { name: GroupName::from("Web"), ..key("b") };
+        assert_eq!((&*claims.claim(&key("a"), identity), &*claims.claim(&other, identity)), ("a", "a"));
+        claims.release(&key("a"));
+        assert_eq!(&*claims.claim(&other, identity), "b");
     }
 
     #[test]

@@ -6,6 +6,8 @@ use std::time::Duration;
 pub(crate) const MAILBOX: usize = 1024;
 /// The most nodes in one DeleteNodes call. The largest groups that the clouds allow have a few thousand.
 pub(crate) const NODES_PER_CALL: usize = 5_000;
+/// The most bytes of a provider ID. Those of both clouds have fewer than 400.
+pub(crate) const ID_BYTES_MAX: usize = 512;
 /// A source is busy for this long after something happened in it: CA's next few loops, and the launches that they
 /// cause.
 pub(crate) const BUSY_FOR: Duration = Duration::from_secs(2 * 60);

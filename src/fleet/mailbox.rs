@@ -20,6 +20,15 @@ pub(super) enum Message {
         /// Dropped once the reading has been adopted.
         adoption: Adoption,
     },
+    /// A listing has the group and cannot read it.
+    Unreadable {
+        /// Why.
+        reason: String,
+        /// When the listing began.
+        begun: Instant,
+        /// Dropped once this has been noted.
+        adoption: Adoption,
+    },
     /// A listing lacks the group.
     NotListed {
         /// When the listing began.
@@ -27,7 +36,7 @@ pub(super) enum Message {
         /// Dropped once the group has been looked for.
         adoption: Adoption,
     },
-    /// Publish the group again: something has changed that is not part of its readings.
+    /// Publish the group again: the marks of its nodes have changed.
     Publish,
     /// Respond once everything before this is done.
     Drain(oneshot::Sender<()>),

@@ -127,7 +127,7 @@ impl Pending {
         let not_served = |_| {
             let group = Arc::clone(group);
             Err(match stage.get() {
-                Stage::Begun => FleetError::StillRunning { group },
+                Stage::Sent | Stage::Begun => FleetError::StillRunning { group },
                 _ if Instant::now() < send_by => FleetError::NotServed { group },
                 _ => FleetError::NotSent { group },
             })

@@ -20,6 +20,9 @@ pub(super) struct Beside {
     is_reading_activity: bool,
     /// Whether the log says that launch activity cannot be read.
     is_activity_unreadable: bool,
+    /// Why the last listing could not read the group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreadable: Option<CloudError>,
 }
 
 impl Group {
@@ -81,7 +84,14 @@ impl Group {
             return self.effects.push(Effect::Adopted(listing));
         }
         let ReadResult { reading, begun, at } = read;
-        let Some(reading) = reading.ok().flatten() else { return self.effects.push(Effect::Adopted(listing)) };
+        let reading = match reading {
+            Ok(Some(reading)) => reading,
+            unread => {
+                self.beside.unreadable = unread.err();
+                return self.effects.push(Effect::Adopted(listing));
+            }
+        };
+        self.beside.unreadable = None;
         let observation = match reading.instances {
             None if self.needs_detail(&reading) => {
                 if !self.is_another(&reading) {

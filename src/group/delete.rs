@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::Group;
 use super::event::{Note, Scope};
 use super::job::{Answer, CapacityOutcome, Progress, SentDeletion};
+use super::limits::OPERATIONS;
+use super::observation::count;
 use super::reading::Need;
 use super::refusal::WriteError;
 use super::removal::{Removal, requests};
@@ -287,8 +289,10 @@ impl Group {
         };
         let named: BTreeSet<&ProviderId> =
             removals.iter().flat_map(|removal| removal.request.mutation.named()).collect();
-        let leaving: Vec<ProviderId> =
-            named.into_iter().filter(|id| !in_flight.deletes(id) && !stays(id)).cloned().collect();
+        // Callers may name what never was: no more than a group can have lost a moment ago is kept.
+        let room = count(observation.instances.len() + OPERATIONS).saturating_sub(in_flight.named());
+        let leaving = named.into_iter().filter(|id| !in_flight.deletes(id) && !stays(id));
+        let leaving: Vec<ProviderId> = leaving.zip(0..room).map(|(id, _)| id.clone()).collect();
         if !leaving.is_empty() {
             let operation = self.next_operation();
             self.state.note_leaving(operation, &leaving, self.cloud_time, self.now);

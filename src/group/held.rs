@@ -85,6 +85,13 @@ impl Group {
         }
     }
 
+    /// The group no longer exists, and neither do its instances.
+    pub(super) fn release_all_held(&mut self) {
+        for held in mem::take(&mut self.held) {
+            self.respond(&held.request, Ok(()));
+        }
+    }
+
     fn failed_later(
         &self,
         request: &Request,

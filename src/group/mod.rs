@@ -356,6 +356,9 @@ impl Group {
 
     /// Why no scale-up would be written at the moment, however often it is requested.
     fn why_blocked(&self) -> Option<String> {
+        if let Some(error) = &self.beside.unreadable {
+            return Some(format!("it cannot be read: {error}"));
+        }
         match &self.doubted {
             Some(doubted) => Some(format!("its readings contradict each other: {}", doubted.why)),
             // A launch undoes no other write, whatever the capacity is.
@@ -397,11 +400,13 @@ impl Group {
     fn retire(&mut self) {
         self.log(Note::Gone);
         self.end_launches(&WriteError::Gone);
+        self.release_all_held();
         self.effects.push(Effect::Retire);
         self.is_gone = true;
     }
 
     fn adopt(&mut self, observation: Observation) {
+        self.beside.unreadable = None;
         if self.is_another(&observation.reading) {
             return self.start_anew(observation);
         }

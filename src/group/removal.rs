@@ -11,7 +11,7 @@ use super::plan::{self, DeletePlan};
 use super::refusal::{Refusal, WriteError};
 use super::request::{Mutation, Request};
 use super::{Group, differ};
-use crate::cloud::{CloudError, Deletion, ProviderId};
+use crate::cloud::{CloudError, Deletion, Instance, ProviderId};
 
 /// A DeleteNodes or DecreaseTargetSize call, and what it removes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -109,12 +109,11 @@ impl Group {
                     return Err(WriteError::OutcomeUnknown(format!("an earlier deletion of {id} got no response")));
                 }
                 let plan = plan::delete(&self.state, nodes, claimed)?;
-                // Instances that failed to be created are never nodes of any cluster.
-                let has_failed = |id: &ProviderId| {
-                    let instances = &self.state.observation().instances;
-                    instances.iter().any(|instance| instance.id == *id && instance.failure.is_some())
-                };
-                request.refuse_foreign(plan.instances.iter().filter(|id| !has_failed(id)))?;
+                // Instances that failed to be created are never nodes of any cluster. Evicted ones were.
+                let instances = &self.state.observation().instances;
+                let is_no_node = |one: &&Instance| one.failure.as_ref().is_some_and(|failure| !failure.is_eviction);
+                let no_nodes: BTreeSet<_> = instances.iter().filter(is_no_node).map(|one| &one.id).collect();
+                request.refuse_foreign(plan.instances.iter().filter(|id| !no_nodes.contains(id)))?;
                 Ok(plan)
             }
             Mutation::Decrease(number) => {

@@ -25,6 +25,8 @@ pub enum NodeKind {
     Registered,
     /// An instance that never became a node (`unregistered`, or a reason that a later CA may add).
     Unregistered,
+    /// The same for CA, but the Kubernetes API has it as a node by now. CA's main loop waits for the response.
+    Joined,
     /// An instance that failed to be created (`create-error`).
     CreateError,
 }

@@ -116,11 +116,11 @@ impl GroupStatus {
         self
     }
 
-    /// The same, with these running instances reported as being deleted and left out of the target.
+    /// The same, with these instances reported as being deleted and left out of the target.
     pub(crate) fn with_deleting(mut self, is_deleting: impl Fn(&ProviderId) -> bool) -> Self {
-        let running = self.instances.iter_mut().filter(|reported| reported.state == InstanceState::Running);
-        for reported in running.filter(|reported| is_deleting(&reported.id)) {
-            reported.state = InstanceState::Deleting;
+        let is_left = |reported: &&mut ReportedInstance| reported.exists && reported.state != InstanceState::Deleting;
+        for reported in self.instances.iter_mut().filter(is_left).filter(|reported| is_deleting(&reported.id)) {
+            (reported.state, reported.failure) = (InstanceState::Deleting, None);
             self.target = self.target.saturating_sub(1);
         }
         self

@@ -62,10 +62,10 @@ pub(in crate::fleet) struct KeeperContext {
 }
 
 impl KeeperContext {
-    /// A reading of a listing that began at this moment. Its pages may have taken seconds since.
-    pub(super) fn listed(&self, reading: Box<GroupReading>, begun: Instant) -> ReadResult {
+    /// What a listing that began at this moment has of a group. Its pages may have taken seconds since.
+    pub(super) fn listed(&self, reading: Result<Box<GroupReading>, CloudError>, begun: Instant) -> ReadResult {
         let at = self.cloud.now().checked_sub(begun.elapsed()).unwrap_or(SystemTime::UNIX_EPOCH);
-        ReadResult { reading: Ok(Some(reading)), begun: self.clock.time(begun), at }
+        ReadResult { reading: reading.map(Some), begun: self.clock.time(begun), at }
     }
 
     pub(super) async fn set_capacity(&self, basis: &GroupReading, to: u32) -> Result<Acceptance, CloudError> {

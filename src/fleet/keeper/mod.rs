@@ -161,7 +161,12 @@ impl Keeper {
             Message::Mutate(incoming) => self.request(incoming),
             Message::Listed { reading, begun, adoption } => {
                 let listing = self.keep(adoption);
-                self.happen(Event::Listed(self.context.listed(reading, begun), listing));
+                self.happen(Event::Listed(self.context.listed(Ok(reading), begun), listing));
+            }
+            Message::Unreadable { reason, begun, adoption } => {
+                let listing = self.keep(adoption);
+                let error = CloudError::unintelligible("list", self.key.name.as_str(), reason);
+                self.happen(Event::Listed(self.context.listed(Err(error), begun), listing));
             }
             Message::NotListed { begun, adoption } => {
                 let listing = self.keep(adoption);
@@ -207,7 +212,7 @@ impl Keeper {
         match (mutation, cluster) {
             (Mutation::Delete(nodes), Some(cluster)) => {
                 let known = |node: NamedNode| match node.kind {
-                    NodeKind::Unregistered if cluster.has(&node.id) => NamedNode { kind: NodeKind::Registered, ..node },
+                    NodeKind::Unregistered if cluster.has(&node.id) => NamedNode { kind: NodeKind::Joined, ..node },
                     _ => node,
                 };
                 Mutation::Delete(nodes.into_iter().map(known).collect())

@@ -82,7 +82,7 @@ impl StartingKeeper {
     async fn receive(&mut self, message: Message) -> Option<(ReadResult, Option<Adoption>)> {
         match message {
             Message::Listed { reading, begun, adoption } if reading.instances.is_some() => {
-                Some((self.context.listed(reading, begun), Some(adoption)))
+                Some((self.context.listed(Ok(reading), begun), Some(adoption)))
             }
             Message::Listed { adoption, .. } => Some((self.reader.instances(READ_LIMIT).await, Some(adoption))),
             Message::NotListed { .. } => Some((self.reader.instances_or_gone_twice().await, None)),
@@ -92,7 +92,7 @@ impl StartingKeeper {
                 None
             }
             // Nothing is published yet.
-            Message::Publish => None,
+            Message::Publish | Message::Unreadable { .. } => None,
             Message::Drain(done) => {
                 let _nobody_waits = done.send(());
                 None

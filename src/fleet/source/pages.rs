@@ -75,8 +75,9 @@ impl Watcher {
         for (name, reason) in page.broken {
             let keeper = self.keepers.get(&name);
             if let Some(keeper) = keeper {
-                // The cloud may have asked for a pause in its reads, which is published without one.
-                let _busy_keepers_publish_themselves = keeper.try_send(Message::Publish);
+                let (reason, adoption) = (reason.clone(), listed.adoption.clone());
+                let message = Message::Unreadable { reason, begun: listed.page_begun, adoption };
+                let _busy_keepers_read_themselves = keeper.try_send(message);
             }
             if self.unreadable_logged.insert(name.clone()) {
                 match keeper.is_some() {

@@ -1,6 +1,7 @@
 //! The machine as a whole: what it does after a read that is old, or that shows less than it seems to.
 
 mod room;
+mod unread;
 
 use super::super::event::{Effect, Event, ListingKey, PollEnd, ReadResult, Scope};
 use super::super::{Mutation, PlaceholderNames, Request, RequestKey};

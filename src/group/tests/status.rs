@@ -10,6 +10,19 @@ fn standby_instances_are_listed_but_not_part_of_the_target_or_the_shortfall() {
 }
 
 #[test]
+fn an_instance_whose_deletion_is_sent_again_is_reported_as_being_deleted_whatever_its_state() {
+    let mut listed = running(0..3);
+    listed[0].failure = Some(Arc::new(shortage(wall(0))));
+    let status = Group::new(4, listed).state.status();
+    assert_eq!((status.target, status.failed()), (4, 1));
+    let sent_again = ids(0..2);
+    let status = status.with_deleting(|id| sent_again.contains(id));
+    assert_eq!((status.target, status.failed(), status.in_state(InstanceState::Deleting)), (2, 0, 2));
+    let missing = status.instances.iter().find(|one| !one.exists).expect("a placeholder").id.clone();
+    assert_eq!(status.with_deleting(|id| *id == missing).target, 2, "a placeholder is not deleted");
+}
+
+#[test]
 fn a_write_shows_in_the_target_before_any_read_does() {
     let mut group = Group::new(3, running(0..3));
     group.write(3, 5, None);

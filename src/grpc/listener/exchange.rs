@@ -112,8 +112,9 @@ async fn stream(
         let message = "too many streams (health checks, reflection) on this connection; end one, then try again";
         return Status::resource_exhausted(message).into_http();
     };
+    let Some(held) = client.hold_request(0) else { return no_room().into_http() };
     let limit = Box::pin(sleep_until(arrival + CALL.time));
-    let body = |body| Body::new(StreamBody { body, client: Arc::clone(client), held: Vec::new(), limit });
+    let body = |body| Body::new(StreamBody { body, held, received: 0, limit });
     let response = routed(port, request.map(body)).await;
     let keep_place = move |frame| {
         let _until_the_body_ends = &place;
@@ -217,8 +218,8 @@ impl AsRef<[u8]> for Held {
 /// The body of a request that streams, within limits of time and bytes.
 struct StreamBody {
     body: Incoming,
-    client: Arc<ClientState>,
-    held: Vec<Charge>,
+    held: Charge,
+    received: usize,
     limit: Pin<Box<Sleep>>,
 }
 
@@ -239,10 +240,11 @@ impl hyper::body::Body for StreamBody {
         // Short frames are copied, for the same reason as whole messages.
         let frame = frame.map_data(|data| Bytes::copy_from_slice(&data));
         if let Some(data) = frame.data_ref() {
-            let Some(charge) = self.client.hold_request(data.len()) else {
+            self.received = self.received.saturating_add(data.len());
+            let received = self.received;
+            if self.held.raise_to(received).is_none() {
                 return Poll::Ready(Some(Err(no_room())));
-            };
-            self.held.push(charge);
+            }
         }
         Poll::Ready(Some(Ok(frame)))
     }

@@ -28,6 +28,8 @@ const CONNECTION_AGE_MAX: Duration = Duration::from_secs(60 * 60);
 const CALLS_MAX: u32 = 100;
 /// The most bytes of a request's head. Those of CA have a few hundred. They do not count as bytes that a client holds.
 const HEAD_BYTES_MAX: u32 = 8 * 1024;
+/// The most bytes of one stream that wait for the client to read, however far it opens its window.
+const SEND_BYTES_MAX: usize = 64 * 1024;
 /// A connection that must end and has no call under way is closed after this time. Clients close it themselves within
 /// milliseconds.
 const END_LIMIT: Duration = Duration::from_secs(5);
@@ -126,6 +128,7 @@ fn server() -> http2::Builder<TokioExecutor> {
         .keep_alive_interval(Some(KEEPALIVE_EVERY))
         .keep_alive_timeout(KEEPALIVE_LIMIT)
         .max_concurrent_streams(CALLS_MAX)
+        .max_send_buf_size(SEND_BYTES_MAX)
         .max_header_list_size(HEAD_BYTES_MAX);
     server
 }

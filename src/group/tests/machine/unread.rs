@@ -1,0 +1,119 @@
+//! What is requested of a group that cannot be read.
+
+use super::*;
+use crate::cloud::FailureClass;
+use crate::group::Foreign;
+use crate::group::refusal::{Refusal, WriteError};
+
+/// The responses among these effects.
+fn responses(effects: &[Effect]) -> Vec<&Result<(), WriteError>> {
+    let responses = effects.iter().filter_map(|effect| match effect {
+        Effect::Respond(_, outcome) => Some(outcome),
+        _ => None,
+    });
+    responses.collect()
+}
+
+fn is_done(effects: &[Effect]) -> bool {
+    matches!(responses(effects)[..], [Ok(())])
+}
+
+fn undecodable() -> CloudError {
+    CloudError::unintelligible("list", "g", "it has no capacity")
+}
+
+fn delete(ids: Vec<ProviderId>, kind: NodeKind) -> Mutation {
+    Mutation::Delete(ids.into_iter().map(|id| NamedNode { id, kind }).collect())
+}
+
+#[test]
+fn a_group_that_listings_cannot_read_is_served_as_full_until_one_can() {
+    let ten = reading(10, Some(counted(0..10)));
+    let mut machine = Machine::new(ten.clone());
+    machine.pass(1);
+    machine.step(Event::Listed(machine.read(Err(undecodable())), ListingKey(1)));
+    let mut served = Machine { group: machine.group.clone(), ..machine };
+    is_served_as_full(machine, "it has no capacity");
+    served.pass(61);
+    served.step(Event::Woke);
+    served.step(Event::Listed(served.read(Ok(ten)), ListingKey(2)));
+    assert_eq!(served.group.growth(None), Permit::Granted);
+}
+
+#[test]
+fn what_is_being_deleted_can_be_named_again_without_a_read() {
+    for kind in [NodeKind::Registered, NodeKind::Joined, NodeKind::Unregistered] {
+        let mut machine = with_deletions();
+        let effects = machine.request(delete(ids(48..50), kind));
+        assert!(is_done(&effects) && !reads(&effects, Scope::Capacity) && !reads(&effects, Scope::Instances));
+        // One of these lives.
+        assert!(reads(&machine.request(delete(ids(47..50), kind)), Scope::Capacity));
+    }
+    // Which of them live on, only a read shows.
+    let mut machine = with_deletions();
+    machine.step(Event::Polled(OperationId(1), PollEnd::Failed(shortage(wall(machine.seconds)))));
+    assert!(reads(&machine.request(delete(ids(48..50), NodeKind::Registered)), Scope::Instances));
+}
+
+/// An error would end CA's whole loop, in which it scales up other groups.
+#[test]
+fn a_reduction_of_a_group_that_cannot_be_read_leaves_the_target_at_once() {
+    let ten = reading(10, Some(counted(0..8)));
+    let mut machine = Machine::new(ten.clone());
+    assert!(reads(&machine.request(Mutation::Decrease(2)), Scope::Capacity));
+    let denied = CloudError::refused("read", "g", "no");
+    let effects = machine.step(Event::Read(machine.read(Err(denied))));
+    assert!(is_done(&effects), "{effects:?}");
+    assert_eq!((written(&effects), machine.group.state().status().target), (None, 8));
+    machine.pass(60);
+    let effects = machine.read_beside(&ten);
+    assert!(asks_for_activity(&effects), "it is written once it can be read");
+    assert_eq!(written(&machine.step(Event::Activity(Ok(LaunchActivity::default())))), Some(8));
+}
+
+#[test]
+fn only_a_call_for_nodes_waits_for_the_outcome_of_its_deletion() {
+    let all = of_scale_set("1", Provisioning::Succeeded, reading(5, Some(running(0..5))));
+    for (kind, is_held) in [
+        (NodeKind::Registered, true),
+        (NodeKind::Joined, false),
+        (NodeKind::Unregistered, false),
+        (NodeKind::CreateError, false),
+    ] {
+        let mut machine = Machine::new(all.clone());
+        machine.request(delete(ids(0..1), kind));
+        machine.step(Event::Read(machine.read(Ok(all.clone()))));
+        let handle = Some(OperationHandle("delete".to_owned()));
+        let deletion = Deletion { accepted: ids(0..1), handle, ..Deletion::default() };
+        let effects = machine.step(Event::Deleted(Ok(deletion)));
+        assert_eq!(responses(&effects).is_empty(), is_held, "{kind:?}");
+        // The group is gone, and the node with it.
+        let effects = machine.step(Event::ReadBeside(
+            ReadResult { reading: Ok(None), begun: machine.now + Duration::from_secs(1), at: wall(machine.seconds) },
+            None,
+        ));
+        assert_eq!(is_done(&effects), is_held, "{kind:?}");
+    }
+}
+
+/// It was a node, of whichever cluster.
+#[test]
+fn an_evicted_instance_of_another_cluster_is_not_deleted() {
+    for is_eviction in [true, false] {
+        let mut listed = running(0..3);
+        let failure = Failure { class: FailureClass::Other, is_eviction, ..shortage(wall(0)) };
+        listed[0].failure = Some(Arc::new(failure));
+        let all = of_scale_set("1", Provisioning::Succeeded, reading(3, Some(listed)));
+        let mut machine = Machine::new(all.clone());
+        let send_by = machine.now + Duration::from_secs(5);
+        let mut request = Request::new(RequestKey(1), delete(ids(0..1), NodeKind::Registered), send_by);
+        let instances = ids(0..1).into_iter().collect();
+        request.foreign = Some(Foreign { instances, reason: "its tags name it".to_owned() });
+        machine.step(Event::Requested(vec![request]));
+        machine.pass(1);
+        machine.step(Event::Woke);
+        let effects = machine.step(Event::Read(machine.read(Ok(all))));
+        let refused = matches!(responses(&effects)[..], [Err(WriteError::Refused(Refusal::Foreign { .. }))]);
+        assert_eq!(refused, is_eviction);
+    }
+}
