@@ -20,6 +20,8 @@ pub struct LaunchSpec {
     pub operating_system: OperatingSystem,
     /// The family of the image, if it is known: it decides how much memory the kernel keeps.
     pub image: Option<NodeImage>,
+    /// The images of its launch options, where these differ: a node has the least memory and disk of any of them.
+    pub images: Vec<NodeImage>,
     /// Labels that the launch settings and the cloud service set (user data, AKS pools, the CSI driver's zone label).
     pub labels: BTreeMap<String, String>,
     /// Taints that the launch settings and the cloud service set.

@@ -118,8 +118,11 @@ impl TypeCapacity {
         let counts = |provenance: &Provenance| !is_outdated || !matches!(provenance, Provenance::Learned { .. });
         let candidates = self.memory.clone()?.into_candidates().filter(|(_, provenance)| counts(provenance));
         let memory = WithProvenance::first(candidates)?;
-        let by_share = (host.overhead.is_some() && memory.value.is_nominal())
-            .then(|| (memory.value.reported(host), Provenance::GroupOverride));
+        // What nodes reported is trusted less than what the configuration says.
+        let is_learned = |provenance: &Provenance| matches!(provenance, Provenance::Learned { .. });
+        let sold = memory.clone().into_candidates().find(|(_, provenance)| !is_learned(provenance));
+        let sold = sold.filter(|(memory, _)| host.overhead.is_some() && memory.is_nominal());
+        let by_share = sold.map(|(memory, _)| (memory.reported(host), Provenance::GroupOverride));
         let estimating = Host { overhead: None, ..*host };
         let estimated = memory.into_candidates().map(|(memory, provenance)| match memory {
             MemorySize::Reported(memory) => (memory, provenance),

@@ -143,7 +143,10 @@ fn type_resources(
         learned_missing_kib: None,
         overhead: input.overrides.memory_overhead,
     };
-    let from_catalog = known.as_ref().and_then(|known| known.reported_memory(&host));
+    let images = std::iter::once(host.image).chain(input.launch.images.iter().copied().map(Some));
+    let hosts = images.map(|image| Host { image, ..host });
+    let reported = hosts.filter_map(|host| known.as_ref().and_then(|known| known.reported_memory(&host)));
+    let from_catalog = reported.min_by_key(|memory| memory.value);
     let memory = trusted(explicit, MEMORY, from_catalog).ok_or_else(|| incomplete(MEMORY))?;
     let is_nominal = |known: &TypeCapacity| known.memory.as_ref().is_some_and(|memory| memory.value.is_nominal());
     let is_estimated = matches!(memory.provenance, Provenance::Estimated { .. });
@@ -243,7 +246,11 @@ fn other_resources(
         let gpus = resources.remove(NVIDIA);
         resources.extend(gpus.map(|gpus| (DIRECTX.to_owned(), gpus)));
     }
+    let is_users = |known: &WithProvenance<Quantity>| matches!(known.provenance, Provenance::UserTable { .. });
     for (name, count) in &input.launch.devices {
+        if resources.get(name).is_some_and(is_users) {
+            continue;
+        }
         resources.insert(name.clone(), WithProvenance::new(Quantity::units(*count), Provenance::Group));
     }
     if let Some(storage) = storage_for_pods(input, known) {

@@ -30,7 +30,8 @@ fn per_mille(image: Option<NodeImage>) -> u64 {
 }
 
 fn disk_for_pods(input: &Input<'_>, known: Option<&TypeCapacity>) -> Option<WithProvenance<Quantity>> {
-    let partitions = input.launch.image.and_then(|image| image.family.partitions_bytes()).unwrap_or_default();
+    let images = input.launch.image.iter().chain(&input.launch.images);
+    let partitions = images.filter_map(|image| image.family.partitions_bytes()).max().unwrap_or_default();
     let volume = input
         .launch
         .ephemeral_storage_bytes
@@ -40,9 +41,8 @@ fn disk_for_pods(input: &Input<'_>, known: Option<&TypeCapacity>) -> Option<With
         LocalDisks::Mirrored => Quantity::halved,
         LocalDisks::Joined => |disks| disks,
     };
-    let mut own = known.and_then(|known| known.local_disks.clone())?;
-    own.value = combined(own.value);
-    if own.value.is_zero() { volume } else { Some(own) }
+    let own = known.and_then(|known| known.local_disks.clone())?;
+    if own.value.is_zero() { volume } else { Some(own.map(combined)) }
 }
 
 /// What a file system leaves of a disk, in whole KiB.

@@ -17,8 +17,8 @@ const MANAGED_MAX: u32 = 250;
 const MANAGED_SMALL_MAX: u32 = 110;
 const MANAGED_SMALL_CPUS: u32 = 30;
 
-/// The limit, from the first of these that has one: `maxPods:`, the group's tags and overrides, the user's table, the
-/// launch settings, the network interfaces (on EKS), the default.
+/// The limit, from the first of these that has one: the group's tags, `maxPods:`, `capacity:`, the user's table, the launch
+/// settings, the network interfaces (on EKS), the default.
 pub(super) fn pods(
     input: &Input<'_>,
     explicit: &Candidates,
@@ -28,6 +28,8 @@ pub(super) fn pods(
 ) -> WithProvenance<Quantity> {
     let max_pods = input.overrides.reserved.max_pods.map(|pods| (Quantity::units(pods), Provenance::GroupOverride));
     let explicit = explicit.get(PODS).into_iter().flatten().cloned();
+    let (tags, overrides): (Vec<_>, Vec<_>) =
+        explicit.partition(|(_, provenance)| matches!(provenance, Provenance::GroupTag));
     let known = known.and_then(|known| known.pods.clone()).into_iter().flat_map(WithProvenance::into_candidates);
     // Users and real nodes give limits; clouds and shipped tables give what the network serves.
     let is_limit =
@@ -42,7 +44,8 @@ pub(super) fn pods(
     let capped = of_launch.into_iter().chain(of_network).map(|(pods, provenance)| (cap(input, cpu, pods), provenance));
     let of_machine = limits.into_iter().chain(capped).map(|(pods, provenance)| (Quantity::units(pods), provenance));
     let default = (Quantity::units(at_most(input, DEFAULT)), Provenance::Default);
-    let candidates = max_pods.into_iter().chain(explicit).chain(of_machine).chain(std::iter::once(default.clone()));
+    let set = tags.into_iter().chain(max_pods).chain(overrides);
+    let candidates = set.chain(of_machine).chain(std::iter::once(default.clone()));
     WithProvenance::first(candidates).unwrap_or_else(|| WithProvenance::new(default.0, default.1))
 }
 

@@ -182,6 +182,17 @@ fn aws_family(name: &str) -> Option<(&str, u32, &str)> {
 }
 
 /// `standard_nc24ads_a100_v4`: `nc`, 4, nothing. A size without a version is of the first.
+/// Whether it is a confidential VM of Azure, whose memory is encrypted: series DC, EC and NCC with an AMD (`a`) or a TDX
+/// (`e`) processor. Those of DC with enclaves of SGX have neither letter.
+pub(super) fn is_confidential(host: &Host<'_>) -> bool {
+    let name = host.type_name.to_ascii_lowercase();
+    let Some(name) = name.strip_prefix("standard_").filter(|_| host.family == Family::Azure) else { return false };
+    let series = ["ncc", "dc", "ec"].into_iter().find_map(|series| name.strip_prefix(series));
+    let features = series.map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '-'));
+    let features = features.and_then(|rest| rest.split('_').next()).unwrap_or_default();
+    features.contains(['a', 'e'])
+}
+
 fn azure_series(name: &str) -> Option<(&str, u32, &str)> {
     let name = name.strip_prefix("standard_")?;
     let name = name.strip_suffix("_promo").unwrap_or(name);

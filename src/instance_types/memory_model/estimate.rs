@@ -10,6 +10,8 @@ const KIB_PER_MIB: u64 = 1024;
 const SMALL_KIB: u64 = 2048 * KIB_PER_MIB;
 /// The kernel's bounce buffers (`swiotlb`).
 const BOUNCE_KIB: u64 = 64 * KIB_PER_MIB;
+/// The most that they take where the memory is encrypted.
+const CONFIDENTIAL_BOUNCE_KIB: u64 = 1024 * KIB_PER_MIB;
 /// Each page of 4 KiB is described in 64 bytes.
 const PAGES_PER_DESCRIPTION: u64 = 64;
 /// Subtracted from each estimate: two nodes of one type whose kernels are of one generation differ by up to 20 MiB.
@@ -58,9 +60,16 @@ pub fn kernel_of(image: ImageFamily) -> Kernel {
 impl Figures {
     /// The capacity that a kubelet on Linux reports at least, in KiB.
     pub fn estimate_kib(&self, host: &Host<'_>, nominal_kib: u64) -> u64 {
-        let missing = self.missing_kib(host, nominal_kib).0;
+        let (missing, figure) = self.missing_kib(host, nominal_kib);
+        // What nodes of the type have shown includes it.
+        let is_known = matches!(figure, HostFigure::Learned | HostFigure::Observed { .. });
+        let bounce = if is_known || !class::is_confidential(host) {
+            bounce_kib(nominal_kib)
+        } else {
+            confidential_bounce_kib(nominal_kib)
+        };
         let kept = self.image_kib(host, nominal_kib) + MARGIN_KIB;
-        less(described(less(nominal_kib, missing)).saturating_sub(bounce_kib(nominal_kib)), kept)
+        less(described(less(nominal_kib, missing)).saturating_sub(bounce), kept)
     }
 
     /// The capacity without a margin, for a kernel and a host that are known, in KiB.
@@ -159,6 +168,12 @@ fn described(usable_kib: u64) -> u64 {
 /// It grows with half of the memory beyond 2 GiB, so that more memory never means a lower estimate.
 fn bounce_kib(nominal_kib: u64) -> u64 {
     BOUNCE_KIB.min(nominal_kib.saturating_sub(SMALL_KIB) / 2)
+}
+
+/// A guest whose memory is encrypted bounces all of its input and output: 6 % of its memory, 1 GiB at most
+/// (`mem_encrypt_setup_arch` of Linux).
+fn confidential_bounce_kib(nominal_kib: u64) -> u64 {
+    (nominal_kib.saturating_mul(6) / 100).clamp(bounce_kib(nominal_kib), CONFIDENTIAL_BOUNCE_KIB)
 }
 
 fn less(kib: u64, other: i64) -> u64 {

@@ -153,6 +153,26 @@ fn windows_reports_what_is_sold_on_azure() {
     assert_eq!(left_mib(&windows(Family::Aws), 32768), left_mib(&careful, 32768));
 }
 
+/// Linux bounces all input and output of a guest whose memory is encrypted through 6 % of its memory, 1 GiB at most.
+#[test]
+fn a_confidential_vm_keeps_a_share_of_its_memory_for_bounce_buffers() {
+    for (plain, confidential, nominal_gib, more_mib) in [
+        ("Standard_D4as_v5", "Standard_DC4as_v5", 16, 983 - 64),
+        ("Standard_D2as_v5", "Standard_DC2ads_v5", 8, 491 - 64),
+        ("Standard_D96ds_v6", "Standard_DC96eds_v6", 384, 1024 - 64),
+        ("Standard_L96ias_v5", "Standard_EC96ias_v5", 672, 1024 - 64),
+        ("Standard_NX40ads_H100_v5", "Standard_NCC40ads_H100_v5", 320, 1024 - 64),
+        // Enclaves of SGX encrypt no guest.
+        ("Standard_E4s_v2", "Standard_DC4s_v3", 32, 0),
+    ] {
+        let left = |name| left_mib(&host(Family::Azure, name), nominal_gib << 10);
+        assert!(left(plain).abs_diff(left(confidential) + more_mib) <= 1, "{confidential}");
+    }
+    let seen = Host { learned_missing_kib: Some(900 << 10), ..host(Family::Azure, "Standard_DC4as_v5") };
+    let class = left_mib(&host(Family::Azure, "Standard_DC4as_v5"), 16 << 10);
+    assert!(left_mib(&seen, 16 << 10).abs_diff(class) < 128, "what a node has shown includes it");
+}
+
 #[test]
 fn a_configured_overhead_replaces_the_estimate() {
     let given = |type_name, architecture| Host {

@@ -89,6 +89,15 @@ impl Group {
 const SEEN: &str = "learned from node ip-1, 1970-01-01";
 
 #[test]
+fn a_configured_overhead_is_trusted_more_than_what_a_node_reported() {
+    let mut group = mk_group();
+    group.overrides.memory_overhead = "15%".parse().ok();
+    let (memory, provenance) = group.get("capacity.memory");
+    assert_eq!(provenance, "group override");
+    assert!(memory.parse::<Quantity>().unwrap() < "14Gi".parse().unwrap(), "{memory}");
+}
+
+#[test]
 fn a_learned_type_has_the_capacity_and_the_allocatable_of_the_node() {
     let group = mk_group();
     for (path, value) in [

@@ -14,10 +14,10 @@ fn the_kubelets_pod_limit_comes_before_that_of_the_network() {
     assert_eq!(group.get("capacity.pods"), some("110"));
     group.overrides.capacity = map(&[("pods", Quantity::units(60))]);
     assert_eq!(group.get("capacity.pods"), some("60"));
-    group.hints.resources = strings(&[("pods", "70")]);
-    assert_eq!(group.get("capacity.pods"), some("70"));
     group.overrides.reserved.max_pods = Some(58);
     assert_eq!(group.get("capacity.pods"), some("58"));
+    group.hints.resources = strings(&[("pods", "70")]);
+    assert_eq!(group.get("capacity.pods"), some("70"), "a tag overrides the configuration");
     group = mk_group(Family::Aws, &["m5.24xlarge", "m5.large"]);
     group.launch.max_pods = Some(110);
     let pods = group.value("capacity.pods").unwrap();
@@ -112,6 +112,9 @@ fn devices_that_the_launch_attaches_are_resources() {
     group.launch.devices = map(&[("vpc.amazonaws.com/efa", 4)]);
     let efa = group.value("allocatable.vpc.amazonaws.com/efa").unwrap();
     assert_eq!((efa.value.as_str(), efa.provenance.to_string()), ("4", "group".to_owned()));
+    let mut tabled = mk_group(Family::Aws, &["m5.large"]).table("aws: {m5.large: {vpc.amazonaws.com/efa: 0}}");
+    tabled.launch.devices = group.launch.devices.clone();
+    assert_eq!(tabled.get("capacity.vpc.amazonaws.com/efa"), None, "a user's table wins");
     group.hints.resources = strings(&[("vpc.amazonaws.com/efa", "0"), ("vpc.amazonaws.com/pod-eni", "9")]);
     assert_eq!(group.get("capacity.vpc.amazonaws.com/efa"), None);
     assert_eq!(group.get("capacity.vpc.amazonaws.com/pod-eni"), some("9"));
@@ -127,6 +130,8 @@ fn combined_local_disks_are_the_ephemeral_storage() {
         group.value("capacity.ephemeral-storage")
     };
     let storage = |types: &[&str]| combined(types, LocalDisks::Joined);
+    let none = combined(&["m5.large"], LocalDisks::Mirrored);
+    assert_eq!(none, combined(&["m5.large"], LocalDisks::Apart), "without local disks, the volume");
     let half = combined(&["m5d.large"], LocalDisks::Mirrored).unwrap();
     assert_eq!(half.value.parse::<Quantity>().unwrap().whole(), 36_000_000_000 / 1024 * 1024);
     let own = storage(&["m5d.large"]).unwrap();
@@ -221,6 +226,24 @@ fn the_partitions_of_flatcar_are_not_promised_as_storage() {
         assert!(early <= reported && early.as_f64() > reported.as_f64() * 0.985, "{gib} GiB: {early}");
         assert!(today < early && other > reported);
     }
+}
+
+/// A Flatcar node has less disk, and one with AL2023 for 1.36 less memory.
+#[test]
+fn a_node_of_several_images_has_the_least_of_any() {
+    let of = |image: Option<ImageFamily>, images: &[ImageFamily]| {
+        let mut group = mk_group(Family::Aws, &["m6i.large"]);
+        let named = |family| NodeImage { family, evidence: ImageEvidence::Name };
+        group.launch.ephemeral_storage_bytes = Some(20 << 30);
+        (group.launch.image, group.launch.images) = (image.map(named), images.iter().copied().map(named).collect());
+        ["memory", "ephemeral-storage"]
+            .map(|name| group.get(&format!("capacity.{name}")).unwrap().parse::<Quantity>().unwrap())
+    };
+    let (late, flatcar) = (ImageFamily::AmazonLinux2023Late, ImageFamily::Flatcar);
+    let [of_late, of_flatcar, unknown] = [of(Some(late), &[]), of(Some(flatcar), &[]), of(None, &[])];
+    assert!(of_late[0] < unknown[0] && of_flatcar[1] < unknown[1]);
+    let both = of(None, &[late, flatcar]);
+    assert_eq!(both, [of_late[0].min(of_flatcar[0]), of_flatcar[1]]);
 }
 
 #[test]

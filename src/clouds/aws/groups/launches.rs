@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use aws_sdk_autoscaling::operation::launch_instances::LaunchInstancesOutput;
 use aws_sdk_autoscaling::types::LaunchInstancesError;
 
-use super::super::sdk::errors::{class_of, is_denied, of_launch};
+use super::super::sdk::errors::{class_of, is_denied, of_launch, or_unsupported};
 use super::Groups;
 use crate::cloud::text::{MESSAGE_CHARS_MAX, shorten};
 use crate::cloud::{CloudError, Failure, FailureClass, Fault, GroupReading, LaunchRequest, LaunchResult};
@@ -42,7 +42,7 @@ fn launched(group: &str, output: LaunchInstancesOutput, now: SystemTime) -> Resu
         let shortage = failures.iter().find(|failure| failure.class == FailureClass::OutOfResources);
         return Err(match (shortage, &failures[..]) {
             (Some(shortage), _) => error_of(group, shortage),
-            (None, [only]) => of_launch(error_of(group, only)),
+            (None, [only]) => or_unsupported(error_of(group, only)),
             (None, [first, ..]) => error_of(group, first),
             (None, []) => unexplained(group),
         });
@@ -131,6 +131,8 @@ mod tests {
         assert!(matches!(of_one_type, Err(CloudError::Refused(_))), "{of_one_type:?}");
         assert!(matches!(read(&[], &["InvalidParameterValue"]), Err(CloudError::Refused(_))));
         assert!(matches!(read(&[], &["UnauthorizedOperation"]), Err(CloudError::Denied(_))), "as the call itself");
+        // An image that is not shared with the account, for one.
+        assert!(matches!(read(&[], &["AuthFailure"]), Err(CloudError::Denied(_))), "no call that may be repeated");
         // With its token, the call would return the same again.
         assert!(matches!(read(&[], &["RequestLimitExceeded"]), Err(CloudError::Refused(_))));
         assert!(matches!(read(&[], &[]), Err(CloudError::Refused(_))));

@@ -1,7 +1,10 @@
 //! A group may count its capacity in weights, vCPUs or memory. CA counts nodes (#4851), so sizes are converted if every
 //! node has the same weight. Otherwise the group is not offered for scale-up.
 
-use aws_sdk_autoscaling::types::AutoScalingGroup;
+use aws_sdk_autoscaling::types::{AutoScalingGroup, Instance};
+
+use super::lifecycle;
+use crate::cloud::InstanceState;
 
 /// The unit in which a group counts its capacity.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,8 +27,14 @@ impl CapacityUnit {
         let overrides = group.mixed_instances_policy.as_ref().and_then(|policy| policy.launch_template.as_ref());
         let overrides = overrides.map(|template| template.overrides()).unwrap_or_default();
         let weights = overrides.iter().map(|over| over.weighted_capacity.as_deref().unwrap_or("1"));
-        // An instance may have another weight than the current policy sets. An instance without a weight is ignored.
-        let weights = weights.chain(group.instances().iter().filter_map(|instance| instance.weighted_capacity()));
+        // An instance may have another weight than the current policy sets. An instance without a weight is ignored, and so
+        // is one that leaves: the capacity does not count it.
+        let is_leaving = |instance: &&Instance| {
+            let state = instance.lifecycle_state().map(|state| state.as_str()).unwrap_or_default();
+            matches!(lifecycle::state_of(state), None | Some((InstanceState::Deleting, _)))
+        };
+        let staying = group.instances().iter().filter(|instance| !is_leaving(instance));
+        let weights = weights.chain(staying.filter_map(|instance| instance.weighted_capacity()));
         let mut common = None;
         for text in weights {
             let Ok(weight) = text.trim().parse::<u32>() else {
@@ -54,9 +63,7 @@ impl CapacityUnit {
 
 #[cfg(test)]
 mod tests {
-    use aws_sdk_autoscaling::types::{
-        Instance, LaunchTemplate, LaunchTemplateOverrides, LifecycleState, MixedInstancesPolicy,
-    };
+    use aws_sdk_autoscaling::types::{LaunchTemplate, LaunchTemplateOverrides, LifecycleState, MixedInstancesPolicy};
 
     use super::*;
 
@@ -88,6 +95,13 @@ mod tests {
         ] {
             let unit = CapacityUnit::of(&group(&overrides, &instances));
             assert!(matches!(unit, CapacityUnit::NotInNodes(_)), "{overrides:?} {instances:?}: {unit:?}");
+        }
+        // A type was removed, and its last instance waits in a lifecycle hook.
+        for state in [LifecycleState::TerminatingWait, LifecycleState::from("Terminating:Retained")] {
+            let old = Instance::builder().lifecycle_state(state).weighted_capacity("4").build();
+            let mut without = group(&[Some("2")], &[Some("2")]);
+            without.instances.get_or_insert_default().push(old);
+            assert_eq!(CapacityUnit::of(&without), CapacityUnit::PerNode(2));
         }
         let vcpu = AutoScalingGroup::builder().desired_capacity_type("vcpu").build();
         assert!(matches!(CapacityUnit::of(&vcpu), CapacityUnit::NotInNodes(reason) if reason.contains("vcpu")));

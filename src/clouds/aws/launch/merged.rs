@@ -17,6 +17,8 @@ pub(super) struct ResolvedLaunch {
     pub(super) windows: bool,
     /// The family of its image, if it is known.
     pub(super) image: Option<NodeImage>,
+    /// Those of the options that were merged, where they differ.
+    pub(super) images: Vec<NodeImage>,
     /// Whether the image or the user data makes it an EKS node.
     pub(super) eks: bool,
     pub(super) ephemeral: Option<u64>,
@@ -58,7 +60,13 @@ impl MergedLaunch {
         one.types.append(&mut other.types);
         dedup(&mut one.types);
         one.windows |= other.windows;
-        one.image = one.image.filter(|image| Some(image.family) == other.image.map(|other| other.family));
+        if one.image.map(|image| image.family) != other.image.map(|image| image.family) {
+            one.images.extend(one.image.take());
+            one.images.extend(other.image);
+        }
+        one.images.append(&mut other.images);
+        one.images.sort_unstable();
+        one.images.dedup();
         one.has_efa |= other.has_efa;
         // EKS nodes reserve more than other nodes.
         one.eks |= other.eks;
@@ -115,6 +123,7 @@ impl MergedLaunch {
             zones: settings.zones.clone(),
             operating_system: if windows { OperatingSystem::Windows } else { OperatingSystem::Linux },
             image: merged.image,
+            images: merged.images,
             has_efa: merged.has_efa,
             labels,
             taints,
@@ -203,9 +212,14 @@ mod tests {
         let one = option(ImageFamily::AmazonLinux2, ImageEvidence::Name);
         let same = option(ImageFamily::AmazonLinux2, ImageEvidence::Alias);
         assert_eq!(merged([one.clone(), same]).image, one.image);
-        assert_eq!(merged([one.clone(), option(ImageFamily::Bottlerocket, ImageEvidence::Name)]).image, None);
-        assert_eq!(merged([one.clone(), launch_of("b")]).image, None);
-        assert_eq!(merged([launch_of("b"), one]).image, None);
+        let other = option(ImageFamily::Bottlerocket, ImageEvidence::Name);
+        let images = |of: [&ResolvedLaunch; 2]| [of[0].image, of[1].image].into_iter().flatten().collect::<Vec<_>>();
+        for differing in [[&one, &other], [&one, &launch_of("b")], [&launch_of("b"), &one]] {
+            let several = merged(differing.map(Clone::clone));
+            assert_eq!((several.image, several.images), (None, images(differing)), "the least of any counts");
+        }
+        let again = merged([one.clone(), other.clone(), one.clone()]);
+        assert_eq!((again.image, again.images), (None, images([&one, &other])));
     }
 
     #[test]

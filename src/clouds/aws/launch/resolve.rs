@@ -113,6 +113,7 @@ impl Launches {
             types,
             windows: image.windows,
             image: shown_image(details, alias, nodegroup, user_data, bottlerocket),
+            images: Vec::new(),
             has_efa: parameters.efa_interfaces > 0,
             eks: user_data.eks == Some(true) || alias.is_some_and(is_of_eks) || image.eks,
             ephemeral: ephemeral_bytes(&parameters.volumes, details, bottlerocket),

@@ -265,6 +265,11 @@ pub(in crate::clouds::aws) fn of_launch(error: CloudError) -> CloudError {
     {
         return CloudError::Conflict(fault);
     }
+    or_unsupported(error)
+}
+
+/// The same, where the response says it of what was to be launched: with its token, the call returns the same again.
+pub(in crate::clouds::aws) fn or_unsupported(error: CloudError) -> CloudError {
     match error {
         CloudError::Refused(fault) if fault.code.as_deref().is_some_and(|code| UNSUPPORTED.contains(&code)) => {
             CloudError::Unsupported(fault)

@@ -1,5 +1,8 @@
 //! Listing a source and reading one group.
 
+use aws_sdk_autoscaling::primitives::DateTime;
+use aws_sdk_autoscaling::types::Activity;
+
 use super::*;
 
 #[tokio::test]
@@ -107,4 +110,22 @@ async fn a_group_of_another_account_is_not_the_group_that_had_its_name() {
     }
     fake.state(|state| state.groups[0] = of("111111111111"));
     assert_eq!(aws.list().await.expect("readable").groups.len(), 1, "the credentials are restored");
+}
+
+/// Terminations that a lifecycle hook holds can be any number, and come first.
+#[tokio::test]
+async fn launches_behind_more_activities_than_are_read_are_not_taken_for_none() {
+    let fake = Fake::with(vec![group("asg").build()]);
+    let terminating = |number: i64| {
+        let description = format!("Terminating EC2 instance: i-{number}");
+        let activity = Activity::builder().description(description).status_code("InProgress".into());
+        activity.activity_id("a").auto_scaling_group_name("asg").cause("c").start_time(DateTime::from_secs(5)).build()
+    };
+    fake.state(|state| (state.activities, state.page) = ((0..30).map(terminating).collect(), 3));
+    let aws = fake.aws(Settings::default());
+    let shortfall = crate::cloud::Shortfall { missing: 0, since: std::time::SystemTime::UNIX_EPOCH };
+    let read = async || aws.launch_activity(&"asg".into(), shortfall).await;
+    assert_eq!(read().await.expect("all of them").under_way, 0);
+    fake.state(|state| state.activities.push(terminating(30)));
+    assert!(matches!(read().await, Err(CloudError::Unintelligible(_))), "unknown is not 0");
 }

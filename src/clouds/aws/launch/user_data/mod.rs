@@ -121,21 +121,22 @@ fn expressions(text: &str) -> impl Iterator<Item = Option<u32>> {
     })
 }
 
-/// What becomes of the local disks: `strategy` of nodeadm, `--local-disks` of `bootstrap.sh`.
+/// What becomes of the local disks: `strategy` of nodeadm, `--local-disks` of `bootstrap.sh`. Of several, which one counts
+/// depends on the node: what holds the least.
 fn local_disks(text: &str) -> LocalDisks {
     let by_nodeadm = text.match_indices("localStorage").filter_map(|(at, _)| {
         let end = text.len().min(at + NEAR);
         let near = (end..=text.len()).find_map(|end| text.get(at..end)).unwrap_or_default();
-        settings(near, "strategy").filter_map(combined).max()
+        settings(near, "strategy").map(combined).min()
     });
-    by_nodeadm.chain(settings(text, "--local-disks").filter_map(combined)).max().unwrap_or_default()
+    by_nodeadm.chain(settings(text, "--local-disks").map(combined)).min().unwrap_or_default()
 }
 
-fn combined(strategy: &str) -> Option<LocalDisks> {
+fn combined(strategy: &str) -> LocalDisks {
     match strategy.trim_end_matches(',').to_ascii_lowercase().as_str() {
-        "raid0" => Some(LocalDisks::Joined),
-        "raid10" => Some(LocalDisks::Mirrored),
-        _ => None,
+        "raid0" => LocalDisks::Joined,
+        "raid10" => LocalDisks::Mirrored,
+        _ => LocalDisks::Apart,
     }
 }
 
@@ -181,6 +182,9 @@ mod tests {
             ("bootstrap.sh c --local-disks raid10", LocalDisks::Mirrored),
             ("bootstrap.sh c --local-disks mount", LocalDisks::Apart),
             ("localStorage é", LocalDisks::Apart),
+            // Which one counts, the node decides.
+            ("bootstrap.sh c --local-disks raid0\nbootstrap.sh c --local-disks mount", LocalDisks::Apart),
+            ("bootstrap.sh c --local-disks raid0\nbootstrap.sh c --local-disks raid10", LocalDisks::Mirrored),
         ] {
             assert_eq!(UserData::of(text).local_disks, disks, "{text}");
         }
