@@ -31,7 +31,7 @@ impl AutoscalerArguments {
         if let Some(server) = server {
             match server::status(server).await {
                 Ok(document) => autoscaler.read_server(server, &document),
-                Err(reason) => autoscaler.unread.push(format!("the running server cannot be read: {reason}")),
+                Err(reason) => autoscaler.server_unread = Some(reason),
             }
         }
         let access = config.learn.as_ref().or(config.events.as_ref()).or(config.taints.as_ref());

@@ -28,7 +28,7 @@ pub(super) struct Check {
     /// The lowest severity that makes the command fail.
     #[arg(long, value_enum, default_value_t = FailOn::Error)]
     fail_on: FailOn,
-    /// Repeat the check until it passes, for this long at most.
+    /// Repeat the check until it passes; begin none after this long.
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     wait: Option<Duration>,
     /// List the codes of all checks, and check nothing.

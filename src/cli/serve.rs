@@ -210,8 +210,8 @@ fn check_access(tls: Option<&TlsSettings>, listen: &Listen, switches: Switches) 
 fn node_writer(kubeconfig: Option<PathBuf>) -> Result<NodeWriter, CommandError> {
     let settings = kubernetes::Settings { kubeconfig, ..kubernetes::Settings::default() };
     let client = kubernetes::Client::new(settings, &|name| std::env::var(name).ok());
-    let client =
-        client.map_err(|error| CommandError::Usage(format!("--register-nodes: pass --kubeconfig; {error}")))?;
+    let client = client
+        .map_err(|error| CommandError::Usage(format!("--register-nodes needs a cluster, see --kubeconfig: {error}")))?;
     Ok(NodeWriter::new(&client))
 }
 
@@ -226,7 +226,9 @@ fn start_registering_nodes(cloud: &Arc<Simulated>, fleet: &Arc<Fleet>, writer: &
 async fn bind(listen: &Listen, socket_mode: u32) -> Result<Listener, CommandError> {
     let hint = match listen {
         Listen::Tcp(_) => "choose another address or port",
-        Listen::Unix(_) => "its directory must exist and be writable, and no other process may use it",
+        Listen::Unix(_) => {
+            "its directory must exist and be writable, and no other file and no other process may have its name"
+        }
     };
     let failed = |error| CommandError::Failed(format!("cannot listen on {listen}: {error}; {hint}"));
     Listener::bind(listen, socket_mode).await.map_err(failed)

@@ -20,6 +20,9 @@ pub(super) struct Beside {
     is_reading_activity: bool,
     /// Whether the log says that launch activity cannot be read.
     is_activity_unreadable: bool,
+    /// Whether the log says that the group cannot be read.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_unreadable: bool,
     /// Why the last listing could not read the group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreadable: Option<CloudError>,
@@ -139,6 +142,9 @@ impl Group {
             self.note_outdated(&read);
         }
         let ReadResult { reading, begun, at } = read;
+        if reading.is_ok() && mem::take(&mut self.beside.is_unreadable) {
+            self.log(Note::Readable);
+        }
         let mut waiting = listing;
         match reading {
             Ok(Some(reading)) if !is_outdated => {
@@ -150,7 +156,9 @@ impl Group {
             Ok(None) if !is_outdated => self.retire(),
             Ok(_) => {}
             Err(error) => {
-                self.log(Note::Unreadable(error));
+                if !mem::replace(&mut self.beside.is_unreadable, true) {
+                    self.log(Note::Unreadable(error));
+                }
                 self.postpone_confirmation();
             }
         }

@@ -189,6 +189,8 @@ pub(crate) enum Note {
     CapacityLost(OperationId, CloudError),
     /// A read shows that a capacity write without a response took effect.
     CapacityTookEffect(OperationId, u32),
+    /// A capacity write without a response took effect after all, or nothing has shown it in the time it may take.
+    LostWriteSettled(bool),
     /// A launch of this many instances is sent, or sent again, in this zone if each is served.
     Launching(OperationId, u32, Option<ZoneName>),
     /// The cloud was busy, or the outcome of a launch is not known: it is sent again with its token.
@@ -237,6 +239,8 @@ pub(crate) enum Note {
     Confirmed(Doubt),
     /// The group cannot be read.
     Unreadable(CloudError),
+    /// The group can be read again.
+    Readable,
     /// Launch activity cannot be read.
     ActivityUnreadable(CloudError),
     /// The group cannot be read to raise its capacity back.

@@ -410,6 +410,7 @@ impl Group {
         if self.is_another(&observation.reading) {
             return self.start_anew(observation);
         }
+        let was_awaited = self.state.awaits_lost_write();
         let replaced = self.state.replaced_by(&observation);
         self.to_resend.retain(|id, _| !replaced.contains(id));
         let reported = self.take_failed(&observation);
@@ -419,6 +420,9 @@ impl Group {
             let _lost = self.state.observe(observation, &names.in_group(&reading));
         } else {
             self.fail(&reported, &observation);
+        }
+        if was_awaited && !self.state.awaits_lost_write() {
+            self.log(Note::LostWriteSettled(self.state.is_lost_write_shown()));
         }
         self.publish();
     }

@@ -25,6 +25,7 @@ pub(in crate::check) fn findings(autoscaler: &Autoscaler, collected: &Collected)
     let mut findings = Vec::new();
     findings.extend(known(autoscaler));
     findings.extend(autoscaler.calls.as_ref().map(calls));
+    findings.extend(autoscaler.server_unread.as_deref().map(no_server));
     findings.extend(options(autoscaler, collected));
     findings.extend(zero_or_max(collected));
     findings.extend(new_instances(autoscaler, collected));
@@ -57,6 +58,12 @@ fn known(autoscaler: &Autoscaler) -> Option<Finding> {
     let advice = "pass its manifest with --ca-deployment, name its namespace with --ca-namespace, or grant what \
                   deploy/kubernetes-rbac.yaml lists";
     Some(Finding::warning(Code::CA_KNOWN, SUBJECT, what, advice))
+}
+
+/// The running server cannot be asked.
+fn no_server(reason: &str) -> Finding {
+    let advice = "check the address of --server; in a cluster, forward the admin port with kubectl port-forward";
+    Finding::warning(Code::CA_CALLS, SUBJECT, format!("whether it calls Headcount is not known: {reason}"), advice)
 }
 
 /// Whether it calls the running server.

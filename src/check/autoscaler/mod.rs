@@ -44,6 +44,8 @@ pub struct Autoscaler {
     pub flags: Option<Vec<Flag>>,
     /// What the running server knows about its calls.
     pub calls: Option<Calls>,
+    /// Why the running server cannot be read, if it cannot.
+    pub server_unread: Option<String>,
     /// Why the running server serves groups as ones that cannot grow, by their IDs.
     pub cannot_grow: BTreeMap<String, String>,
     /// Why the cloud refused the running server's launches, by the IDs of the groups.

@@ -62,6 +62,8 @@ pub(super) fn start(filter: &str, format: LogFormat) -> Result<(), CommandError>
         return Err(CommandError::Usage(message));
     }
     // kube logs every failed request. src/fleet/learning.rs logs each outage once, so kube's own messages are off.
+    let named = named_libraries(filter);
+    let shows = move |event: &Metadata<'_>| shows(&named, event);
     let filter = EnvFilter::try_new(format!("kube_client=off,kube_runtime=off,{filter}")).map_err(bad)?;
     let queue = Queue::start(io::stderr(), Arc::default())?;
     let queue = QUEUE.get_or_init(|| queue).clone();
@@ -73,8 +75,8 @@ pub(super) fn start(filter: &str, format: LogFormat) -> Result<(), CommandError>
         .with_ansi(false)
         .log_internal_errors(false);
     match format {
-        LogFormat::Text => logs.finish().with(filter_fn(shows_no_secret)).init(),
-        LogFormat::Json => logs.json().flatten_event(true).finish().with(filter_fn(shows_no_secret)).init(),
+        LogFormat::Text => logs.finish().with(filter_fn(shows)).init(),
+        LogFormat::Json => logs.json().flatten_event(true).finish().with(filter_fn(shows)).init(),
     }
     // The library's own report of a panic would wait for stderr.
     std::panic::set_hook(Box::new(|panic| {
@@ -84,10 +86,19 @@ pub(super) fn start(filter: &str, format: LogFormat) -> Result<(), CommandError>
     Ok(())
 }
 
-/// Whether an event may be logged at all. At `debug` and `trace`, libraries log whole requests and responses, with
-/// tokens and keys that nobody knows yet. h2 logs only the kinds and the lengths of frames.
-fn shows_no_secret(event: &Metadata<'_>) -> bool {
-    matches!(event.target().split("::").next(), Some("headcount" | "h2")) || *event.level() <= Level::INFO
+/// The libraries that a filter names, each by the first part of its modules' paths.
+fn named_libraries(filter: &str) -> Vec<String> {
+    let names = filter.split(',').filter_map(|part| Some(part.split_once(['=', '['])?.0.trim()));
+    names.filter_map(|name| name.split("::").next()).filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+/// Whether an event may be logged at all: those of libraries only if the filter names them. At `debug` and `trace`, they
+/// log whole requests and responses, with tokens and keys that nobody knows yet. h2 logs only the kinds and the lengths
+/// of frames.
+fn shows(named: &[String], event: &Metadata<'_>) -> bool {
+    let library = event.target().split("::").next().unwrap_or_default();
+    let shows_no_secret = library == "h2" || *event.level() <= Level::INFO;
+    library == "headcount" || (shows_no_secret && named.iter().any(|name| name == library))
 }
 
 /// Whether a part of a filter is a bare word that is no level. The library takes it for the name of a module, and logs

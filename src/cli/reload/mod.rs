@@ -168,7 +168,9 @@ impl Reload {
             return;
         }
         fleet.reconfigure(new.groups.clone(), new.instance_types.clone());
-        info!(changed = changed.join(", "), "configuration reloaded");
+        if !changed.is_empty() {
+            info!(changed = changed.join(", "), "configuration reloaded");
+        }
         if !restart.is_empty() {
             warn!(keys = restart.join(", "), "changed keys need a restart; the previous values stay in use");
         }

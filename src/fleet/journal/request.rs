@@ -38,7 +38,10 @@ impl RequestRecord {
             Mutation::Increase(delta) => (RequestKind::Increase, format!("increase by {delta}")),
             Mutation::Decrease(delta) => (RequestKind::Decrease, format!("decrease by {delta}")),
             Mutation::Delete(nodes) => {
-                let mut action = format!("delete {} nodes:", nodes.len());
+                let mut action = match nodes.len() {
+                    1 => "delete 1 node:".to_owned(),
+                    number => format!("delete {number} nodes:"),
+                };
                 for node in nodes.iter().take(NODES_SHOWN) {
                     let _infallible = write!(action, " {}", node.id);
                 }
@@ -67,6 +70,16 @@ impl RequestRecord {
 
     fn record(&mut self, result: RequestResult, why: Option<&str>) {
         self.is_recorded = true;
+        if !matches!(result, RequestResult::Ok | RequestResult::Refused) {
+            let (group, request, error) = (&*self.group, self.action.as_str(), why.unwrap_or_default());
+            tracing::warn!(
+                group,
+                request,
+                result = result.as_str(),
+                error,
+                "a request of the Cluster Autoscaler failed"
+            );
+        }
         let reason = why.map_or_else(|| self.basis.clone(), |why| format!("{}; {why}", self.basis));
         self.journal.count_request(&self.group, self.kind, result);
         self.journal.decide(Decision {

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use super::Keeper;
 use crate::cloud::ProviderId;
 use crate::fleet::journal::Decision;
-use crate::group::Note;
+use crate::group::{Note, Refusal, WriteError};
 
 impl Keeper {
     pub(super) fn log(&mut self, note: Note) {
@@ -44,8 +44,14 @@ pub(in crate::fleet) fn write(group: &str, source: &str, note: &Note) {
             tracing::warn!(%group, %operation, %error, "the cloud refused to set the capacity of the node group");
         }
         Note::CapacityLost(operation, error) => {
-            tracing::warn!(%group, %operation, %error, "the response to a capacity write was lost; reading the node \
-                group to see the outcome");
+            tracing::warn!(%group, %operation, %error, "the outcome of a capacity write is unknown; reading the node \
+                group to see it");
+        }
+        Note::LostWriteSettled(true) => {
+            tracing::info!(%group, "a read shows that a capacity write whose outcome was unknown took effect");
+        }
+        Note::LostWriteSettled(false) => {
+            tracing::warn!(%group, "no read shows a capacity write whose outcome was unknown; scale-ups continue");
         }
         Note::CapacityTookEffect(operation, to) => {
             tracing::info!(%group, %operation, to, "the capacity write took effect");
@@ -76,13 +82,15 @@ pub(in crate::fleet) fn write(group: &str, source: &str, note: &Note) {
             tracing::warn!(%group, %operation, %instance, %error, "the cloud refused to delete an instance");
         }
         Note::DeletionLost(operation, error) => {
-            tracing::warn!(%group, %operation, %error, "the response to a deletion was lost; it is not sent again \
-                until a read shows the outcome");
+            tracing::warn!(%group, %operation, %error, "the outcome of a deletion is unknown; it is not sent again \
+                until a read shows it");
         }
         Note::DeletionBusy(error) => {
             tracing::warn!(%group, %error, "the cloud did not accept a deletion; reading the node group again");
         }
         Note::DeletionRefusedByCloud(error) => tracing::warn!(%group, %error, "the cloud refused a deletion"),
+        // In read-only mode, the line above has what would be written.
+        Note::DeletionRefused(error) if matches!(**error, WriteError::Refused(Refusal::ReadOnly { .. })) => {}
         Note::DeletionRefused(error) => tracing::warn!(%group, %error, "deletion refused"),
         Note::NothingToDecrease => {
             tracing::warn!(%group, "nothing to decrease: the node group has every instance that its capacity asks for");
@@ -125,6 +133,7 @@ pub(in crate::fleet) fn write(group: &str, source: &str, note: &Note) {
         Note::Unreadable(error) => {
             tracing::warn!(%group, %source, %error, "node group cannot be read; serving the last observation");
         }
+        Note::Readable => tracing::info!(%group, %source, "node group can be read again"),
         Note::ActivityUnreadable(error) => {
             tracing::warn!(%group, %error, "launch activity cannot be read; failed launches are listed without a \
                 reason");

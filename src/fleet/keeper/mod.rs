@@ -295,11 +295,11 @@ impl Keeper {
                     let (context, reader) = (self.context.clone(), self.reader.clone());
                     self.begin(async move {
                         let outcome = timeout(WRITE_LIMIT, context.set_capacity(&basis, to)).await;
-                        let lost = |_elapsed| Err(reader.timed_out("set_capacity"));
+                        let lost = |_elapsed| Err(reader.timed_out("capacity write"));
                         Event::CapacityWritten(outcome.unwrap_or_else(lost))
                     });
                 } else {
-                    events.push_back(Event::CapacityWritten(Err(self.given_up("set_capacity"))));
+                    events.push_back(Event::CapacityWritten(Err(self.given_up("capacity write"))));
                 }
             }
             Effect::Launch { operation, basis, number, zone, requests } => {
@@ -316,11 +316,11 @@ impl Keeper {
                     let (context, reader) = (self.context.clone(), self.reader.clone());
                     self.begin(async move {
                         let outcome = timeout(WRITE_LIMIT, context.delete_instances(&basis, &ids)).await;
-                        let lost = |_elapsed| Err(reader.timed_out("delete_instances"));
+                        let lost = |_elapsed| Err(reader.timed_out("deletion"));
                         Event::Deleted(outcome.unwrap_or_else(lost))
                     });
                 } else {
-                    events.push_back(Event::Deleted(Err(self.given_up("delete_instances"))));
+                    events.push_back(Event::Deleted(Err(self.given_up("deletion"))));
                 }
             }
             Effect::ReadBeside(listing) => self.side.read(&self.reader, listing),

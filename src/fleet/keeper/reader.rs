@@ -40,21 +40,21 @@ impl GroupReader {
     pub(super) async fn instances(&self, limit: Duration) -> ReadResult {
         let (begun, at) = (self.clock.now(), self.cloud.now());
         let read = timeout(limit.min(READ_LIMIT), self.cloud.observe(&self.group)).await;
-        ReadResult { reading: self.noted("observe", read), begun, at }
+        ReadResult { reading: self.noted("read of the instances", read), begun, at }
     }
 
     /// Reads the group and its instances for a write.
     pub(super) async fn instances_for_write(&self, limit: Duration) -> ReadResult {
         let (begun, at) = (self.clock.now(), self.cloud.now());
         let read = timeout(limit.min(READ_LIMIT), self.cloud.observe_for_write(&self.group)).await;
-        ReadResult { reading: self.noted("observe", read), begun, at }
+        ReadResult { reading: self.noted("read of the instances", read), begun, at }
     }
 
     /// Reads the group's capacity and precondition; its instances only where the cloud returns them in the same call.
     pub(super) async fn capacity(&self, limit: Duration) -> ReadResult {
         let (begun, at) = (self.clock.now(), self.cloud.now());
         let read = timeout(limit.min(READ_LIMIT), self.cloud.read_capacity(&self.group)).await;
-        ReadResult { reading: self.noted("read_capacity", read), begun, at }
+        ReadResult { reading: self.noted("read of the capacity", read), begun, at }
     }
 
     /// Reads the group and its instances, beside the keeper. A group is gone only if the cloud reports so twice: a
@@ -75,7 +75,7 @@ impl GroupReader {
         limit: Duration,
     ) -> Result<LaunchActivity, CloudError> {
         let read = timeout(limit.min(READ_LIMIT), self.cloud.launch_activity(&self.group, shortfall)).await;
-        read.unwrap_or_else(|_elapsed| Err(self.timed_out("launch_activity")))
+        read.unwrap_or_else(|_elapsed| Err(self.timed_out("read of the launch activity")))
     }
 
     /// Polls operations once, each: those that have ended, and why one of the others could not be polled.
@@ -83,7 +83,7 @@ impl GroupReader {
         let until = Instant::now() + limit;
         let polls = operations.into_iter().map(|(operation, handle)| async move {
             let polled = timeout_at(until, self.cloud.follow(&handle)).await;
-            (operation, polled.unwrap_or_else(|_elapsed| Err(self.timed_out("follow"))))
+            (operation, polled.unwrap_or_else(|_elapsed| Err(self.timed_out("poll"))))
         });
         let mut polls = stream::iter(polls).buffer_unordered(POLLS_AT_A_TIME);
         let (mut ended, mut error) = (Vec::new(), None);

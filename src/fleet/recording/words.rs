@@ -205,6 +205,7 @@ fn noted(note: &Note) -> Option<&'static str> {
         Note::SettingCapacity(..) | Note::Launching(..) | Note::Deleting(..) => return None,
         Note::CapacityLost(..)
         | Note::CapacityTookEffect(..)
+        | Note::LostWriteSettled(_)
         | Note::DeletionLost(..)
         | Note::LaunchUnsettled(..)
         | Note::GrowthBlockedByLostWrite(_) => UNKNOWN,
@@ -218,7 +219,7 @@ fn noted(note: &Note) -> Option<&'static str> {
             "law 1: no less than the instances that it counts"
         }
         Note::InDoubt(_) | Note::InDoubtForWrite(_) | Note::Confirmed(_) => DOUBT,
-        Note::Unreadable(_) | Note::ActivityUnreadable(_) | Note::UnreadableForUndo(_) => {
+        Note::Unreadable(_) | Note::Readable | Note::ActivityUnreadable(_) | Note::UnreadableForUndo(_) => {
             "law 5: what cannot be read is not guessed"
         }
         Note::RaisingBack(_) | Note::RaisedBack(_) | Note::NotRaisedBackYet(..) | Note::NotRaisedBack(..) => {

@@ -163,6 +163,11 @@ impl GroupState {
         self.lost_write.is_some_and(|lost| !lost.is_shown)
     }
 
+    /// Whether a read has shown a capacity write without a response.
+    pub(crate) fn is_lost_write_shown(&self) -> bool {
+        self.lost_write.is_some_and(|lost| lost.is_shown)
+    }
+
     /// What the capacity is raised back to where this many instances need room: not to less than a write without a
     /// response sets, which may have taken effect after all that was deleted, or do so at any moment. AWS terminates
     /// instances sooner than that is over.

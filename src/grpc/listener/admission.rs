@@ -65,7 +65,7 @@ pub(super) async fn admit(
     let names = certified_names(&certificates, address);
     if !peer::is_allowed(&names, tls.allowed_clients()) {
         let names: Vec<_> = names.iter().map(CertifiedName::text).collect();
-        refusals.count(address, format_args!("none of its names is in allowedClients: {names:?}"));
+        refusals.count(address, format_args!("its names ({names:?}) are not in allowedClients"));
         return None;
     }
     let names = names.iter().map(|name| name.text().to_owned()).collect();

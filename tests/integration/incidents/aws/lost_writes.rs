@@ -151,7 +151,7 @@ async fn asg_growth_write_lands_late() {
     aws.hold("POST", "Action=SetDesiredCapacity", HoldPoint::BeforeEffect);
     let (code, _) = refused(setup.server().untimed_client(AUTOSCALER_TIMEOUT).await.increase("web", 2).await);
     assert_eq!(code, Code::Unavailable, "sent, and its outcome is unknown");
-    setup.server().logged("the response to a capacity write was lost; reading the node group");
+    setup.server().logged("the outcome of a capacity write is unknown; reading the node group");
     // Another client grows the group, and a read shows it. Then the write takes effect, and the group is about to
     // terminate three.
     aws.simulated().set_desired_externally("web", 11).expect("it exists");
