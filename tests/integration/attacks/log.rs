@@ -18,9 +18,9 @@ use crate::peers::headcount::{ConfigFile, Server, binary, command, run};
 /// backwards.
 const EVIL: &str = "x\n2026-01-01T00:00:00Z INFO forged\u{9b}31m\u{202e}";
 
-/// A server that writes its stderr there. It logs everything.
+/// A server that writes its stderr there. It logs everything of its own, and each frame.
 fn serve_into(stderr: Stdio, config: &ConfigFile) -> Child {
-    let mut serve = command(&["serve", "--config", &config.path(), "--log", "trace"]);
+    let mut serve = command(&["serve", "--config", &config.path(), "--log", "trace,h2=trace"]);
     serve.stderr(stderr).spawn().expect("the binary runs")
 }
 

@@ -17,6 +17,11 @@ use crate::emulators::{Emulator, arm};
 use crate::peers::headcount::{ConfigFile, Server, command};
 use crate::sign_in::Office;
 
+/// Everything that may be logged, that of libraries included: they are logged only where they are named.
+const EVERYTHING: &str = "trace,aws_config=trace,aws_sdk_autoscaling=trace,aws_sdk_sts=trace,aws_smithy_runtime=trace,\
+    aws_runtime=trace,azure_core=trace,azure_identity=trace,typespec_client_core=trace,hyper=trace,hyper_util=trace,\
+    h2=trace,rustls=trace";
+
 const KEY: &str = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLETRACE";
 const SESSION: &str = "IQoJb3JpZ2luX2VjEXAMPLE//////////trace+token==";
 const TOKEN: &str = "of.the.kubelet/for+the=trace";
@@ -86,7 +91,7 @@ async fn aws_flow(flow: &str, variables: &[(&str, &str)], source: &str, secrets:
     });
     let mut all = vec![("AWS_ENDPOINT_URL", url.as_str()), ("AWS_ACCESS_KEY_ID", ""), ("AWS_SECRET_ACCESS_KEY", "")];
     all.extend(placed);
-    let server = Server::in_environment(&["--config", &config.path(), "--log", "trace"], &all);
+    let server = Server::in_environment(&["--config", &config.path(), "--log", EVERYTHING], &all);
     let mut client = server.client().await;
     client.until("served", async |client| !client.node_groups().await.is_empty()).await;
     client.increase("web", 1).await.expect("signed in");
@@ -98,7 +103,7 @@ async fn aws_flow(flow: &str, variables: &[(&str, &str)], source: &str, secrets:
     emulator.script("POST", "DescribeAutoScalingGroups", 10_000, aws::error(403, "AccessDenied", &echo));
     server.logged("source cannot be listed");
     let refused = client.increase("web", 1).await.expect_err("refused").message().to_owned();
-    let mut check = command(&["check", "--config", &config.path(), "-o", "json", "--timeout", "3s", "--log", "trace"]);
+    let mut check = command(&["check", "--config", &config.path(), "-o", "json", "--timeout", "3s", "--log", EVERYTHING]);
     check.envs(all.iter().copied());
     Said::by(&server).and(refused).has_none_of(flow, &all_secrets);
     // It signs in on its own, and does not know the server's tokens.
@@ -119,7 +124,7 @@ async fn azure_flow(
     secrets: &[&str],
     kept: &[&str],
 ) {
-    let arguments = ["--config", &office.write_config(cloud_config), "--log", "trace"];
+    let arguments = ["--config", &office.write_config(cloud_config), "--log", EVERYTHING];
     let server = office.start(&arguments, variables);
     let mut client = server.client().await;
     assert_eq!(client.target("pool").await, 2, "{flow}");
@@ -155,7 +160,7 @@ fn kubernetes_flow(flow: &str, api: &ApiServer, user: impl Fn(&Path) -> Value, s
     let user = user(config.folder());
     let config = config.beside("kubeconfig", &api.kubeconfig_of(user)).beside("credential", &printed.to_string());
     api.set_nodes([mk_node("node", "aws:///us-east-1a/i-1", 8 << 20)]);
-    let server = Server::start(&["--config", &config.path(), "--log", "trace"]);
+    let server = Server::start(&["--config", &config.path(), "--log", EVERYTHING]);
     let began = std::time::Instant::now();
     while !api.is_delivered() {
         assert!(began.elapsed() < crate::peers::headcount::PATIENCE, "{flow}: no watch");
@@ -163,7 +168,7 @@ fn kubernetes_flow(flow: &str, api: &ApiServer, user: impl Fn(&Path) -> Value, s
     }
     api.set_down(true);
     server.logged("nodes cannot be watched");
-    let check = command(&["check", "--config", &config.path(), "-o", "json", "--timeout", "3s", "--log", "trace"]);
+    let check = command(&["check", "--config", &config.path(), "-o", "json", "--timeout", "3s", "--log", EVERYTHING]);
     Said::by(&server).has_none_of(flow, secrets);
     Said::by_command(check).has_none_of(flow, secrets);
 }
@@ -288,7 +293,7 @@ async fn the_keys_of_tls_are_not_shown_at_any_level() {
     );
     let config = config.beside("tls.crt", &certificate.chain).beside("tls.key", &certificate.key);
     let config = config.beside("ca.crt", &authority.pem());
-    let server = Server::start(&["--config", &config.path(), "--log", "trace"]);
+    let server = Server::start(&["--config", &config.path(), "--log", EVERYTHING]);
     let client = authority.client("cluster-autoscaler", Vec::new());
     assert!(is_served(server.grpc(), &authority, Some(&client)).await);
     // The files are replaced by broken ones: a key in place of a certificate.
