@@ -34,6 +34,14 @@ impl fmt::Display for GroupKey {
     }
 }
 
+impl GroupKey {
+    /// The ID that the group is served under where another one has taken `source/name`: names of Auto Scaling groups may
+    /// have slashes.
+    pub(super) fn spare_id(&self) -> String {
+        format!("{}//{}", self.source, self.name)
+    }
+}
+
 /// What is published about a group.
 #[derive(Clone, Debug)]
 pub struct GroupView {
@@ -183,12 +191,10 @@ impl Snapshot {
         found.is_some_and(|(id, listed)| !listed.is_spelled.swap(true, Ordering::Relaxed) && id.as_str() != provider_id)
     }
 
-    /// The group, under the one of its two possible IDs that it is served under.
+    /// The group, under the one of its possible IDs that it is served under.
     pub(super) fn served(&self, key: &GroupKey) -> Option<(&Arc<str>, &Arc<GroupView>)> {
-        match self.groups.get_key_value(key.name.as_str()) {
-            Some((id, view)) if view.key == *key => Some((id, view)),
-            // The name of another group may look like this ID.
-            _ => self.groups.get_key_value(key.to_string().as_str()).filter(|(_, view)| view.key == *key),
-        }
+        // The name of another group may look like any of them.
+        let under = |id: &str| self.groups.get_key_value(id).filter(|(_, view)| view.key == *key);
+        under(key.name.as_str()).or_else(|| under(&key.to_string())).or_else(|| under(&key.spare_id()))
     }
 }

@@ -143,14 +143,16 @@ impl Draft {
     fn publish(&mut self, mut view: GroupView) {
         self.forget_gone();
         let key = Arc::new(view.key.clone());
-        let previous = self.snapshot.served(&key).map(|(_, view)| Arc::clone(view));
-        if previous.is_none() {
-            self.admit(&key);
-        }
+        let (id, previous) = match self.snapshot.served(&key) {
+            Some((id, view)) => (Arc::clone(id), Some(Arc::clone(view))),
+            None => {
+                self.admit(&key);
+                (self.served_id(&key), None)
+            }
+        };
         view.status = self.spelled(view.status);
         view.unlisted = self.unlisted(previous.as_deref(), &view.status);
         self.reindex(&key, previous.as_ref().map(|view| view.status.as_ref()), &view.status);
-        let id = self.served_id(&key);
         self.snapshot.groups.insert(id, Arc::new(view));
     }
 
@@ -303,9 +305,19 @@ impl Draft {
         self.left.push(old);
     }
 
+    /// Names of Auto Scaling groups may have slashes, so an ID may be taken by a group whose name is the whole of it.
     fn served_id(&self, key: &GroupKey) -> Arc<str> {
         let shared = self.owners.get(&key.name).is_some_and(|owners| owners.len() > 1);
-        if shared { key.to_string().into() } else { Arc::clone(&key.name.0) }
+        let id: Arc<str> = if shared { key.to_string().into() } else { Arc::clone(&key.name.0) };
+        match self.snapshot.groups.get(&id) {
+            Some(other) if other.key != *key => {
+                let own = key.spare_id();
+                tracing::warn!(group = own, taken = %id, "another node group is served under the ID of this one, which \
+                    gets another ID");
+                own.into()
+            }
+            _ => id,
+        }
     }
 }
 

@@ -54,6 +54,31 @@ impl Store {
     }
 }
 
+/// Auto Scaling groups `web` and `us/web` in the source `us`, and `web` in `west`.
+#[tokio::test(start_paused = true)]
+async fn no_two_groups_are_served_under_one_id() {
+    let key = |source: &str, name: &str| GroupKey { source: source.into(), name: name.into() };
+    let keys = [key("us", "web"), key("us", "us/web"), key("west", "web")];
+    for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+        let store = Store::default();
+        for _ in 0..2 {
+            for number in order {
+                let reported = vec![reported(&format!("aws:///us-east-1a/i-{number}"))];
+                store.publish(GroupView::with_instances(keys[number].clone(), reported));
+            }
+        }
+        let snapshot = store.load();
+        let mut served: Vec<_> = snapshot.groups().map(|(_, view)| view.key.clone()).collect();
+        let mut all = keys.to_vec();
+        served.sort();
+        all.sort();
+        assert_eq!(served, all, "{order:?}");
+        for (number, key) in keys.iter().enumerate() {
+            assert_eq!(store.group_of(&format!("aws:///us-east-1a/i-{number}")).as_deref(), Some(&*store.served_id(key)));
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_instance_that_moves_belongs_to_its_new_group_if_the_old_one_loses_it_later() {
     let store = Store::before_the_move();
