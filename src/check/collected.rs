@@ -140,6 +140,8 @@ pub(super) async fn collect(input: &CheckInput<'_>) -> Collected {
             names.entry(reading.name.clone()).or_default().push((Arc::clone(source), identity));
         }
     }
+    let mut warnings = input.warnings.to_vec();
+    warnings.extend(unmatched(input, &listings));
     let nodes = nodes(input).await;
     let sources = input.sources.iter().zip(listings).map(|((name, cloud), listing)| async {
         let listed = match listing {
@@ -152,7 +154,7 @@ pub(super) async fn collect(input: &CheckInput<'_>) -> Collected {
     });
     let sources = join_all(sources).await;
     Collected {
-        warnings: input.warnings.to_vec(),
+        warnings,
         groups_with_options: groups_with(&sources, |options| !options.is_empty()),
         zero_or_max_groups: groups_with(&sources, |options| options.zero_or_max_node_scaling == Some(true)),
         is_zero_or_max_sent: input.is_zero_or_max_sent,
@@ -166,6 +168,23 @@ pub(super) async fn collect(input: &CheckInput<'_>) -> Collected {
         kubernetes: kubernetes(input).await,
         autoscaler: input.autoscaler.clone(),
     }
+}
+
+/// Entries of `groups:` that match nothing, where all sources can be listed and have groups: probably a typing error.
+fn unmatched(input: &CheckInput<'_>, listings: &[Result<Listing, ListingFailure>]) -> Vec<String> {
+    let mut groups = Vec::new();
+    for ((source, _), listing) in input.sources.iter().zip(listings) {
+        let Ok(listing) = listing else { return Vec::new() };
+        let names =
+            listing.groups.iter().map(|reading| &reading.name).chain(listing.broken.iter().map(|(name, _)| name));
+        let names = names.chain(&listing.absent);
+        groups.extend(names.map(|name| GroupKey { source: Arc::clone(source), name: name.clone() }));
+    }
+    if groups.is_empty() {
+        return Vec::new();
+    }
+    let patterns = input.policies.unmatched(&groups).into_iter();
+    patterns.map(|pattern| format!("groups: match {pattern:?} matches no node group")).collect()
 }
 
 async fn listing(cloud: &ReadOnlyCloud) -> Result<Listing, ListingFailure> {

@@ -89,6 +89,16 @@ pub enum ZonePolicy {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Policies(pub Vec<Policy>);
 
+impl Policies {
+    /// The patterns that match none of these groups. One with a slash may name a zone, so those are left out.
+    pub fn unmatched(&self, groups: &[GroupKey]) -> Vec<String> {
+        let is_unmatched = |policy: &&Policy| {
+            !policy.matches.pattern_chars().contains(&'/') && !groups.iter().any(|group| policy.is_for(group))
+        };
+        self.0.iter().filter(is_unmatched).map(|policy| policy.matches.pattern()).collect()
+    }
+}
+
 /// All matching policies of one group, merged.
 #[derive(Clone, Debug, Default)]
 pub struct GroupPolicy {
@@ -204,6 +214,12 @@ mod tests {
         assert!(matches("eu/*", &eu) && !matches("eu/*", &us));
         assert!(matches("team/db", &key("us", "team/db")), "a name with a slash");
         assert!(!matches("e*", &eu), "a pattern without a slash is for names");
+    }
+
+    #[test]
+    fn a_pattern_that_matches_no_group_is_probably_a_typing_error() {
+        let policies = Policies(["wbe", "w*", "eu/wbe", "web"].map(|pattern| policy(pattern, None, None)).into());
+        assert_eq!(policies.unmatched(&[key("us", "web"), key("eu", "db")]), ["wbe"]);
     }
 
     #[test]

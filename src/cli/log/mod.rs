@@ -5,7 +5,7 @@ mod queue;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use clap::ValueEnum;
 use prometheus_client::metrics::counter::Counter;
@@ -41,17 +41,26 @@ pub(super) enum LogFormat {
 }
 
 static QUEUE: OnceLock<Queue> = OnceLock::new();
+static FORMAT: OnceLock<LogFormat> = OnceLock::new();
 
 /// How many lines have been dropped since the start.
 pub(super) fn dropped_lines() -> Counter {
     QUEUE.get().map(|queue| queue.counts.dropped.clone()).unwrap_or_default()
 }
 
-/// Writes a line that is not a log line, as the demo does.
+/// Writes what the demo does, in the format of the log.
 pub(super) fn print(line: &str) {
-    if let Some(queue) = QUEUE.get() {
-        queue.put(printable(line).into_owned() + "\n");
-    }
+    let Some((queue, format)) = QUEUE.get().zip(FORMAT.get()) else { return };
+    let line = printable(line);
+    let line = match format {
+        LogFormat::Text => line.into_owned(),
+        LogFormat::Json => {
+            let timestamp = humantime::format_rfc3339_micros(SystemTime::now()).to_string();
+            let target = "headcount::demo";
+            serde_json::json!({"timestamp": timestamp, "level": "INFO", "message": line, "target": target}).to_string()
+        }
+    };
+    queue.put(line + "\n");
 }
 
 /// Starts logging to stderr.
@@ -67,6 +76,7 @@ pub(super) fn start(filter: &str, format: LogFormat) -> Result<(), CommandError>
     let filter = EnvFilter::try_new(format!("kube_client=off,kube_runtime=off,{filter}")).map_err(bad)?;
     let queue = Queue::start(io::stderr(), Arc::default())?;
     let queue = QUEUE.get_or_init(|| queue).clone();
+    FORMAT.get_or_init(|| format);
     // Colours are escape sequences, which the filter of untrusted text removes. An error while writing the log must not
     // be logged: the library would panic where stderr is closed.
     let logs = tracing_subscriber::fmt()

@@ -74,7 +74,10 @@ async fn no_two_groups_are_served_under_one_id() {
         all.sort();
         assert_eq!(served, all, "{order:?}");
         for (number, key) in keys.iter().enumerate() {
-            assert_eq!(store.group_of(&format!("aws:///us-east-1a/i-{number}")).as_deref(), Some(&*store.served_id(key)));
+            assert_eq!(
+                store.group_of(&format!("aws:///us-east-1a/i-{number}")).as_deref(),
+                Some(&*store.served_id(key))
+            );
         }
     }
 }

@@ -103,7 +103,8 @@ async fn aws_flow(flow: &str, variables: &[(&str, &str)], source: &str, secrets:
     emulator.script("POST", "DescribeAutoScalingGroups", 10_000, aws::error(403, "AccessDenied", &echo));
     server.logged("source cannot be listed");
     let refused = client.increase("web", 1).await.expect_err("refused").message().to_owned();
-    let mut check = command(&["check", "--config", &config.path(), "-o", "json", "--timeout", "3s", "--log", EVERYTHING]);
+    let mut check =
+        command(&["check", "--config", &config.path(), "-o", "json", "--timeout", "3s", "--log", EVERYTHING]);
     check.envs(all.iter().copied());
     Said::by(&server).and(refused).has_none_of(flow, &all_secrets);
     // It signs in on its own, and does not know the server's tokens.

@@ -81,7 +81,13 @@ impl ReloadedCredentials {
             return Ok(known);
         }
         state.asked = Instant::now();
-        let provided = ask(state.provider.as_ref()).await;
+        let mut provided = ask(state.provider.as_ref()).await;
+        if provided.as_ref().is_err_and(has_lost_its_reason) {
+            provided = self.load().await.map(|(provider, known)| {
+                state.provider = provider;
+                known
+            });
+        }
         if state.known.is_some() {
             self.0.calls.credentials_renewed(provided.is_ok());
         }
@@ -160,6 +166,11 @@ impl ReloadedCredentials {
         let known = ask(provider.as_ref()).await?;
         Ok((provider, known))
     }
+}
+
+/// Whether the SDK has said before what is wrong with a profile, and does not say it again: a new chain does.
+fn has_lost_its_reason(error: &CredentialsError) -> bool {
+    error_chain(error).contains("already taken")
 }
 
 impl ProvideCredentials for ReloadedCredentials {

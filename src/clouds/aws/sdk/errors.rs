@@ -139,6 +139,9 @@ where
     classify(operation, subject, call, Some(Arc::new(error)))
 }
 
+/// What the SDK says of an error that it cannot decode.
+const UNHANDLED: &str = "unhandled error";
+
 impl FailedCall {
     fn from_sdk<E>(error: &SdkError<E, HttpResponse>) -> Self
     where
@@ -155,7 +158,14 @@ impl FailedCall {
         let chain = error_chain(error);
         let chain = chain.trim_start_matches("dispatch failure: other: ");
         let status = raw.map(|raw| raw.status().as_u16());
-        let text = status.map_or_else(|| chain.to_owned(), |status| format!("HTTP {status}: {chain}"));
+        let is_awss = metadata.is_some_and(|meta| meta.code().is_some());
+        let text = match status {
+            Some(status) if !is_awss && chain.contains(UNHANDLED) => {
+                format!("HTTP {status}, and its body is not an error of AWS: a proxy may have answered")
+            }
+            Some(status) => format!("HTTP {status}: {chain}"),
+            None => chain.to_owned(),
+        };
         Self {
             code: metadata.and_then(|meta| meta.code()).map(str::to_owned),
             message: shorten(metadata.and_then(|meta| meta.message()).unwrap_or(&text), MESSAGE_CHARS_MAX),
