@@ -84,7 +84,7 @@ pub(super) async fn serve_one(
     });
     let serving = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(ADMIN_REQUEST.time)
+        .header_read_timeout(ADMIN_REQUEST.time())
         .max_header_size(ADMIN_REQUEST.bytes)
         .keep_alive(false)
         .serve_connection(TokioIo::new(stream), service);

@@ -35,8 +35,8 @@ fn encoded(name: &str) -> String {
 }
 
 async fn read(server: &str, path: &str, limit: Limit) -> Result<Bytes, String> {
-    let response = timeout(limit.time, get(server, path, limit)).await;
-    response.unwrap_or_else(|_elapsed| Err(format!("{server} did not respond within {} s", limit.time.as_secs())))
+    let response = timeout(limit.time(), get(server, path, limit)).await;
+    response.unwrap_or_else(|_elapsed| Err(format!("{server} did not respond within {} s", limit.time().as_secs())))
 }
 
 async fn get(server: &str, path: &str, limit: Limit) -> Result<Bytes, String> {

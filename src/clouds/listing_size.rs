@@ -4,6 +4,9 @@
 /// as it arrives.
 #[cfg(feature = "aws")]
 pub(super) const AWS_LIST_BYTES_MAX: usize = 128 << 20;
+/// The most items of one page of AWS, nested ones included: 100 groups of 1,000 instances, and of 1,000 other items each.
+#[cfg(feature = "aws")]
+pub(super) const AWS_PAGE_ITEMS_MAX: usize = 200_000;
 /// The most bytes of all pages of one list of Azure: more than every size of a subscription.
 #[cfg(feature = "azure")]
 pub(super) const AZURE_LIST_BYTES_MAX: usize = 32 << 20;

@@ -265,6 +265,11 @@ impl Attempts {
         self.until.since(now)
     }
 
+    /// Whether no attempt was made before this one.
+    pub(super) fn is_first(&self) -> bool {
+        self.pause == ATTEMPT_PAUSE_MIN
+    }
+
     /// When the next attempt after `error` begins, if the time allows for one.
     pub(super) fn next(&self, now: Time, error: Option<&CloudError>) -> Time {
         let pause = match error {

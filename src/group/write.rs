@@ -64,7 +64,10 @@ impl Group {
                 Answer::CapacityLost(sent, self.now, error)
             }
             Err(error) if error.may_be_repeated() => {
-                self.log(Note::CapacityBusy(operation, error.clone()));
+                // The error that its caller gets says how it ended.
+                if self.job.as_ref().is_none_or(|job| job.progress.attempts.is_first()) {
+                    self.log(Note::CapacityBusy(operation, error.clone()));
+                }
                 Answer::Capacity(CapacityOutcome::Retry(error))
             }
             Err(error) => {

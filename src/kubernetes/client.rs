@@ -106,7 +106,7 @@ impl KubernetesApi for Client {
     }
 
     async fn list_nodes(&self) -> Result<Vec<Node>, KubernetesError> {
-        let listing = tokio::time::timeout(NODE_LIST.time, self.all_nodes()).await;
+        let listing = tokio::time::timeout(NODE_LIST.time(), self.all_nodes()).await;
         listing.unwrap_or_else(|_elapsed| Err(KubernetesError::too_long("list nodes")))
     }
 

@@ -153,9 +153,9 @@ impl ExecPlugin {
     }
 
     async fn run(&self) -> Result<Issued, ExecError> {
-        let printed = timeout(PLUGIN_OUTPUT.time, self.output()).await;
+        let printed = timeout(PLUGIN_OUTPUT.time(), self.output()).await;
         let printed = printed
-            .unwrap_or_else(|_elapsed| Err(self.failed(format!("took longer than {:?}", PLUGIN_OUTPUT.time))))?;
+            .unwrap_or_else(|_elapsed| Err(self.failed(format!("took longer than {:?}", PLUGIN_OUTPUT.time()))))?;
         self.credentials(&printed)
     }
 

@@ -139,8 +139,8 @@ impl Transport {
         };
         let (endpoint, is_issued) = self.endpoint().await?;
         // For a watch, this limits only the head of the response.
-        let exchange = timeout(KUBERNETES_RESPONSE.time, exchange(&endpoint, request, is_watch));
-        let response = exchange.await.map_err(|_elapsed| TransportError::Timeout(KUBERNETES_RESPONSE.time))??;
+        let exchange = timeout(KUBERNETES_RESPONSE.time(), exchange(&endpoint, request, is_watch));
+        let response = exchange.await.map_err(|_elapsed| TransportError::Timeout(KUBERNETES_RESPONSE.time()))??;
         if is_issued && response.status() == StatusCode::UNAUTHORIZED {
             self.0.credentials.forget().await;
         }

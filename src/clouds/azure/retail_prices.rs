@@ -132,7 +132,7 @@ impl RetailPrices {
         let request = Request::get(url.as_str()).body(Full::new(Bytes::new()));
         let request = request.map_err(|error| context.refused(&format!("the request is invalid: {error}")))?;
         let sent = Instant::now();
-        let exchanged = self.transport.exchange_up_to(request, AZURE_PRICES.time, AZURE_PRICES).await;
+        let exchanged = self.transport.exchange_up_to(request, AZURE_PRICES.time(), AZURE_PRICES).await;
         let took = sent.elapsed();
         let response = exchanged.map_err(|error| {
             self.meter.observe(OPERATION, took, CallStatus::NoResponse);

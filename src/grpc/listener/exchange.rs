@@ -84,9 +84,11 @@ async fn call(
     let (mut head, body) = request.into_parts();
     head.extensions.insert(Arrival(arrival));
     let limit = MessageLimit::of(head.uri.path());
-    let received = match timeout_at(until.min(arrival + CALL.time), receive(client, body, &limit)).await {
+    let received = match timeout_at(until.min(arrival + CALL.time()), receive(client, body, &limit)).await {
         Ok(received) => received,
-        Err(_elapsed) => Err(Status::deadline_exceeded(format!("the request was not complete within {:?}", CALL.time))),
+        Err(_elapsed) => {
+            Err(Status::deadline_exceeded(format!("the request was not complete within {:?}", CALL.time())))
+        }
     };
     // What the message decodes to is held until the call has ended.
     let (body, _held, under_way) = match received {
@@ -113,7 +115,7 @@ async fn stream(
         return Status::resource_exhausted(message).into_http();
     };
     let Some(held) = client.hold_request(0) else { return no_room().into_http() };
-    let limit = Box::pin(sleep_until(arrival + CALL.time));
+    let limit = Box::pin(sleep_until(arrival + CALL.time()));
     let body = |body| Body::new(StreamBody { body, held, received: 0, limit });
     let response = routed(port, request.map(body)).await;
     let keep_place = move |frame| {
@@ -229,7 +231,7 @@ impl hyper::body::Body for StreamBody {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         if self.limit.as_mut().poll(cx).is_ready() {
-            let message = format!("the request was not complete within {:?}", CALL.time);
+            let message = format!("the request was not complete within {:?}", CALL.time());
             return Poll::Ready(Some(Err(Status::deadline_exceeded(message))));
         }
         let frame = match ready!(Pin::new(&mut self.body).poll_frame(cx)) {

@@ -15,7 +15,7 @@ const FRAME_HEAD_BYTES: usize = 9;
 /// The longest that the preface may take, and the head of a request: a few packets.
 pub(super) const HEAD_LIMIT: Duration = Duration::from_secs(5);
 /// The longest that a frame of a request's body may take.
-pub(super) const BODY_LIMIT: Duration = CALL_WITH_NODES.time;
+pub(super) const BODY_LIMIT: Duration = CALL_WITH_NODES.time();
 
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;

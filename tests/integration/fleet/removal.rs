@@ -381,14 +381,14 @@ async fn a_deletion_whose_polls_hang_or_make_no_sense_is_judged_by_what_reads_sh
 /// Azure asks for pauses of minutes. A poll that is not sent meanwhile says nothing about the operation.
 #[tokio::test(start_paused = true)]
 async fn a_pause_that_the_cloud_asks_for_does_not_end_the_polls() {
-    let pause = CallFault::Throttled { retry_after: Some(Duration::from_secs(180)) };
+    let pause = CallFault::Throttled { retry_after: Some(Duration::from_secs(100)) };
     let plan =
-        GroupPlan::azure("g").sized(0, 9, 6).launches(Pick::Always, LaunchOutcome::fails(no_capacity(), seconds(150)));
+        GroupPlan::azure("g").sized(0, 9, 6).launches(Pick::Always, LaunchOutcome::fails(no_capacity(), seconds(250)));
     let fixture = Fixture::with([plan]).await;
-    fixture.cloud().faults(|faults| faults.script(Some(CallKind::Follow), None, 1, pause));
+    fixture.cloud().faults(|faults| faults.script(Some(CallKind::Follow), None, 3, pause));
     fixture.increase("g", 1).await.expect("accepted");
     fixture.until("it has failed", |fixture| fixture.failed("g").len() == 1).await;
-    assert_eq!(fixture.calls(CallKind::Follow), 2, "the second poll tells why");
+    assert_eq!(fixture.calls(CallKind::Follow), 4, "the last poll tells why");
 }
 
 #[tokio::test(start_paused = true)]

@@ -16,6 +16,7 @@ use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
 use aws_smithy_types::body::SdkBody;
 use hyper::Uri;
 
+use crate::clouds::listing_size::AWS_PAGE_ITEMS_MAX;
 use crate::clouds::roots;
 use crate::limits::{AWS_ERROR, AWS_PRICES, AWS_RESPONSE, AWS_SIGN_IN, Limit, read_beginning, read_body};
 
@@ -108,10 +109,21 @@ impl HttpConnector for BoundedConnector {
                 let why = "the metadata service returned no name of a role";
                 return Err(ConnectorError::other(why.into(), None));
             }
+            if has_too_many_items(&body) {
+                let why = format!("the response has more than {AWS_PAGE_ITEMS_MAX} items");
+                return Err(ConnectorError::other(why.into(), None));
+            }
             *response.body_mut() = SdkBody::from(body);
             Ok(response)
         })
     }
+}
+
+/// Whether a page of XML has more items than any page can have. The SDK decodes each to a struct of a hundred times its
+/// length.
+fn has_too_many_items(page: &[u8]) -> bool {
+    let is_item = |tag: &&[u8]| tag.starts_with(b"member") || tag.starts_with(b"item");
+    page.split(|letter| *letter == b'<').filter(is_item).nth(AWS_PAGE_ITEMS_MAX).is_some()
 }
 
 /// Whether this is the name of a role. With anything else, the SDK would panic.
@@ -145,6 +157,13 @@ mod tests {
         for host in ["", "sts.amazonaws.com", "10.0.0.1", "169.253.1.1", "[fd01:ec2::1]", "169.254.169.254.example"] {
             assert!(!is_link_local(host), "{host}");
         }
+    }
+
+    #[test]
+    fn a_page_has_no_more_items_than_its_groups_can_have() {
+        let page = |items: usize| format!("<r><l>{}</l></r>", "<member/>".repeat(items));
+        assert!(!has_too_many_items(page(AWS_PAGE_ITEMS_MAX).as_bytes()));
+        assert!(has_too_many_items(page(AWS_PAGE_ITEMS_MAX + 1).as_bytes()));
     }
 
     #[test]

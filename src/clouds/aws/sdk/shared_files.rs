@@ -49,7 +49,7 @@ pub(super) async fn check() -> Result<Vec<Secret>, SharedFileError> {
         Ok(read?.into_iter().flatten().map(Secret::new).collect())
     });
     let late = || SharedFileError { path: "~/.aws".into(), source: io::ErrorKind::TimedOut.into() };
-    let read = tokio::time::timeout(AWS_FILE.time, reading).await.map_err(|_elapsed| late())?;
+    let read = tokio::time::timeout(AWS_FILE.time(), reading).await.map_err(|_elapsed| late())?;
     read.unwrap_or_else(|_panicked| Err(late()))
 }
 

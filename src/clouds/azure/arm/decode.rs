@@ -8,8 +8,10 @@ mod set;
 mod size;
 mod usage;
 
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use std::fmt;
+
+use serde::de::{DeserializeOwned, Error as _, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::api::BadItem;
@@ -17,6 +19,7 @@ use super::errors::ErrorContext;
 use crate::cloud::CloudError;
 use crate::cloud::text::{MESSAGE_CHARS_MAX, shorten};
 use crate::clouds::azure::http::HttpResponse;
+use crate::clouds::listing_size::AZURE_LIST_ITEMS_MAX;
 
 pub(in crate::clouds::azure) use agent_pool::RawAgentPool;
 pub(in crate::clouds::azure) use autoscale::RawAutoscaleSetting;
@@ -32,13 +35,43 @@ pub(in crate::clouds::azure) fn items(
 ) -> Result<Vec<Value>, CloudError> {
     #[derive(Deserialize)]
     struct Page {
-        value: Vec<Value>,
+        value: Items,
         // A link that cannot be read is no end of the list.
         #[serde(rename = "nextLink")]
         _next_link: Option<String>,
     }
     let page: Page = serde_json::from_slice(&page.body).map_err(|error| context.unintelligible(&error.to_string()))?;
-    Ok(page.value)
+    Ok(page.value.0)
+}
+
+/// No more items than a list may have: each takes memory however short it is.
+struct Items(Vec<Value>);
+
+impl<'de> Deserialize<'de> for Items {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Counted;
+
+        impl<'de> Visitor<'de> for Counted {
+            type Value = Items;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(formatter, "a list of at most {AZURE_LIST_ITEMS_MAX} items")
+            }
+
+            fn visit_seq<S: SeqAccess<'de>>(self, mut list: S) -> Result<Items, S::Error> {
+                let mut items = Vec::new();
+                while let Some(item) = list.next_element()? {
+                    if items.len() >= AZURE_LIST_ITEMS_MAX {
+                        return Err(S::Error::invalid_length(items.len() + 1, &self));
+                    }
+                    items.push(item);
+                }
+                Ok(Items(items))
+            }
+        }
+
+        deserializer.deserialize_seq(Counted)
+    }
 }
 
 /// The URL of the next page; `None` on the last one.

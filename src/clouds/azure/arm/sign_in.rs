@@ -192,9 +192,9 @@ impl SignIn {
 async fn create(new: &NewCredential) -> Result<Arc<dyn TokenCredential>, String> {
     let new = Arc::clone(new);
     let created = tokio::task::spawn_blocking(move || new());
-    match tokio::time::timeout(AZURE_FILE.time, created).await {
+    match tokio::time::timeout(AZURE_FILE.time(), created).await {
         Ok(created) => created.unwrap_or_else(|panic| Err(panic.to_string())),
-        Err(_elapsed) => Err(format!("its files could not be read within {:?}", AZURE_FILE.time)),
+        Err(_elapsed) => Err(format!("its files could not be read within {:?}", AZURE_FILE.time())),
     }
 }
 

@@ -13,7 +13,7 @@ pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
 /// The same while the server runs: a file system that hangs delays no other task.
 pub(super) async fn read_later(path: PathBuf) -> io::Result<Vec<u8>> {
     let reading = tokio::task::spawn_blocking(move || read(&path));
-    match tokio::time::timeout(AZURE_FILE.time, reading).await {
+    match tokio::time::timeout(AZURE_FILE.time(), reading).await {
         Ok(read) => read.unwrap_or_else(|panic| Err(io::Error::other(panic))),
         Err(_elapsed) => Err(io::ErrorKind::TimedOut.into()),
     }

@@ -172,7 +172,7 @@ impl HttpClient for Transport {
             sent = sent.header(name.as_str(), value.as_str());
         }
         let sent = sent.body(Full::new(body.clone())).map_err(|error| other(&error))?;
-        let response = self.exchange_up_to(sent, AZURE_SIGN_IN.time, AZURE_SIGN_IN).await.map_err(|error| {
+        let response = self.exchange_up_to(sent, AZURE_SIGN_IN.time(), AZURE_SIGN_IN).await.map_err(|error| {
             let kind = if matches!(error, TransportError::Connect(_)) { ErrorKind::Connection } else { ErrorKind::Io };
             azure_core::Error::new(kind, error)
         })?;

@@ -148,3 +148,18 @@ fn a_page_whose_link_cannot_be_read_is_not_the_last_one() {
         assert!(page(bad).is_err(), "{bad}");
     }
 }
+
+#[test]
+fn a_page_with_more_items_than_a_list_may_have_is_given_up_while_it_is_decoded() {
+    let context = ErrorContext { operation: operations::LIST_SCALE_SETS, name: "rg" };
+    let page = |items: usize| {
+        let body = format!("{{\"value\": [{}]}}", vec!["{}"; items].join(","));
+        HttpResponse { status: hyper::StatusCode::OK, headers: hyper::HeaderMap::new(), body: body.into() }
+    };
+    assert_eq!(
+        items(context, &page(AZURE_LIST_ITEMS_MAX)).expect("as many as there may be").len(),
+        AZURE_LIST_ITEMS_MAX
+    );
+    let error = items(context, &page(AZURE_LIST_ITEMS_MAX + 1)).expect_err("one too many");
+    assert!(error.to_string().contains("at most 100000 items"), "{error}");
+}
