@@ -50,12 +50,16 @@ fn launch_spec(set: &ScaleSet, pool: Option<&AgentPool>, settings: &Settings) ->
         has_one_thread_per_core: has_one_thread_per_core(set),
         max_pods: aks::max_pods(set, pool).filter(|_| of_aks),
         // If the scale set sets no disk size, the disk is as large as the image.
-        ephemeral_storage_bytes: set.os_disk_gb.map(u64::from).filter(|size| *size > 0).map(|size| size * GIB),
+        ephemeral_storage_bytes: os_disk(set).filter(|_| !pool.is_some_and(|pool| pool.is_on_temporary_disk)),
         reserved: of_aks.then(|| aks::reserved(set)),
         is_spot: set.spot && !set.mixes_priorities,
         types,
         ..LaunchSpec::default()
     })
+}
+
+fn os_disk(set: &ScaleSet) -> Option<u64> {
+    set.os_disk_gb.map(u64::from).filter(|size| *size > 0).map(|size| size * GIB)
 }
 
 /// Whether hyper-threading is switched off, by a setting or by the tag that has the same effect

@@ -306,6 +306,8 @@ pub(in crate::clouds::azure) struct AgentPool {
     pub(in crate::clouds::azure) taints: Vec<String>,
     /// `properties.maxPods`
     pub(in crate::clouds::azure) max_pods: Option<u32>,
+    /// `properties.kubeletDiskType: Temporary`: the pods' ephemeral storage is on the VM's temporary disk.
+    pub(in crate::clouds::azure) is_on_temporary_disk: bool,
 }
 
 #[cfg(test)]

@@ -183,6 +183,19 @@ fn agent_pool(name: &str, taint: &str) -> AgentPool {
     }
 }
 
+/// Its size is in no API.
+#[tokio::test]
+async fn the_os_disk_of_a_pool_whose_kubelet_uses_the_temporary_disk_is_not_promised() {
+    for is_on_temporary_disk in [true, false] {
+        let fake = FakeApi::with(vec![ScaleSet { os_disk_gb: Some(128), ..set_of_pool("a", "one") }]);
+        let pool = AgentPool { is_on_temporary_disk, ..agent_pool("one", "x=y:NoSchedule") };
+        fake.state(|state| state.pools = vec![pool]);
+        let azure = fake.azure(named(&["a"]));
+        let spec = azure.launch_spec(&observed(&azure, "a").await).await.expect("a spec");
+        assert_eq!(spec.ephemeral_storage_bytes.is_none(), is_on_temporary_disk);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn all_scale_sets_of_a_cluster_share_one_read_of_its_pools() {
     let fake = FakeApi::with(vec![set_of_pool("a", "one"), set_of_pool("b", "two"), set_of_pool("c", "three")]);

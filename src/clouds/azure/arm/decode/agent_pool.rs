@@ -22,6 +22,7 @@ struct RawAgentPoolProperties {
     node_labels: Option<BTreeMap<String, Option<String>>>,
     node_taints: Option<Vec<String>>,
     max_pods: Option<u32>,
+    kubelet_disk_type: Option<String>,
 }
 
 impl TryFrom<RawAgentPool> for AgentPool {
@@ -37,6 +38,9 @@ impl TryFrom<RawAgentPool> for AgentPool {
             labels: labels.map(|(key, value)| (key, value.unwrap_or_default())).collect(),
             taints: properties.node_taints.unwrap_or_default(),
             max_pods: properties.max_pods,
+            is_on_temporary_disk: properties
+                .kubelet_disk_type
+                .is_some_and(|disk| disk.eq_ignore_ascii_case("Temporary")),
         })
     }
 }

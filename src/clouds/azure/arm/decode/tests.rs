@@ -163,3 +163,15 @@ fn a_page_with_more_items_than_a_list_may_have_is_given_up_while_it_is_decoded()
     let error = items(context, &page(AZURE_LIST_ITEMS_MAX + 1)).expect_err("one too many");
     assert!(error.to_string().contains("at most 100000 items"), "{error}");
 }
+
+#[test]
+fn a_pool_says_whether_its_kubelets_use_the_temporary_disk() {
+    let pool = |properties: Value| {
+        let pool =
+            item::<super::super::api::AgentPool, RawAgentPool>(json!({ "name": "one", "properties": properties }));
+        pool.map(|pool| pool.is_on_temporary_disk)
+    };
+    assert_eq!(pool(json!({ "kubeletDiskType": "Temporary" })), Ok(true));
+    assert_eq!(pool(json!({ "kubeletDiskType": "OS" })), Ok(false));
+    assert_eq!(pool(json!({})), Ok(false));
+}
