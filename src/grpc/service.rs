@@ -1,5 +1,5 @@
-//! The fifteen RPCs of the protocol, each translated into a call to the fleet. Once the fleet is ready, only `Refresh`
-//! and the mutations wait for anything.
+//! The fifteen RPCs of the protocol, each translated into a call to the fleet. Once the fleet is ready, only `Refresh`,
+//! the mutations and a template that is built for the first time wait for anything.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
