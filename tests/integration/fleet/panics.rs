@@ -2,28 +2,33 @@
 //! again, and the responses for other groups do not change.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use headcount::cloud::*;
-use headcount::clouds::simulated::{Accounting, GroupPlan, Simulated};
+use headcount::clouds::simulated::{Accounting, GroupPlan, LaunchOutcome, Pick, Simulated};
 use headcount::fleet::{Cadence, Fleet, Mutation, Policies, Settings};
 use headcount::instance_types::Catalog;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::fixture::{limit, named};
+use super::fixture::{limit, named, no_capacity, seconds};
 
 /// A cloud that panics in the calls that are named, for one group or, where a call is about none, always.
 struct Defective {
     cloud: Simulated,
     calls: Mutex<BTreeSet<&'static str>>,
+    /// How often it has panicked.
+    panics: AtomicUsize,
 }
 
 impl Defective {
     fn panic_in(&self, call: &'static str, group: Option<&GroupName>) {
         let is_named = self.calls.lock().expect("not poisoned").contains(call);
-        assert!(!is_named || group.is_some_and(|group| group.as_str() != "g"), "a defect in {call}");
+        let is_defective = is_named && group.is_none_or(|group| group.as_str() == "g");
+        self.panics.fetch_add(usize::from(is_defective), Ordering::Relaxed);
+        assert!(!is_defective, "a defect in {call}");
     }
 }
 
@@ -93,7 +98,8 @@ impl Fixture {
     fn start(calls: &[&'static str]) -> Self {
         let plans = ["g", "h"].map(|name| GroupPlan::azure(name).sized(0, 9, 3).accounting(Accounting::WhenGone));
         let cloud = Simulated::with_groups(3, plans);
-        let defective = Arc::new(Defective { cloud, calls: Mutex::new(calls.iter().copied().collect()) });
+        let calls = Mutex::new(calls.iter().copied().collect());
+        let defective = Arc::new(Defective { cloud, calls, panics: AtomicUsize::new(0) });
         let sound = Arc::new(Simulated::with_groups(4, [GroupPlan::aws("other").sized(0, 9, 2)]));
         let fleet = Fleet::start(Settings {
             sources: vec![
@@ -213,6 +219,10 @@ async fn a_panic_in_side_work_of_a_keeper_changes_nothing_else() {
         let fixture = Fixture::start(&[call]);
         fixture.until("it is ready", |fixture| fixture.fleet.is_ready()).await;
         if fixture.target("g").is_some() {
+            // So that readings show that instances are missing.
+            let fails = LaunchOutcome::fails(no_capacity(), seconds(20));
+            let failing = |plan: &mut GroupPlan| *plan = plan.clone().launches(Pick::Always, fails);
+            fixture.defective.cloud.replan("g", failing).expect("it exists");
             fixture.grow().await.unwrap_or_else(|error| panic!("{call}: {error}"));
             let doomed = {
                 let snapshot = fixture.fleet.snapshot();
@@ -222,6 +232,7 @@ async fn a_panic_in_side_work_of_a_keeper_changes_nothing_else() {
         }
         sleep(Duration::from_secs(120)).await;
         fixture.others_are_well().await;
+        assert!(fixture.defective.panics.load(Ordering::Relaxed) > 0, "{call} is never called");
         fixture.repair();
         sleep(Duration::from_secs(1200)).await;
         fixture.until("it is served as before", |fixture| fixture.target("g").is_some()).await;
