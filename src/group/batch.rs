@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Group;
 use super::delete::Deleting;
-use super::event::{Effect, Note, Scope};
+use super::event::{Effect, Scope};
 use super::grow::Growing;
 use super::job::{Attempts, Job, Progress, Work};
 use super::limits::{BATCH_IDLE, BATCH_IDLE_SCARCE, BATCH_OPEN_MAX, BATCH_OPEN_MAX_SCARCE, BATCH_SHARE};
@@ -133,16 +133,12 @@ impl Group {
         loop {
             let next = match step {
                 Step::Read(requests) => {
-                    let requests = self.respond_to_repeated(requests);
-                    if requests.is_empty() {
-                        return;
-                    }
                     // A named instance that is not known may be new: only fresh instances show that it is gone.
                     let names_unknown = requests.iter().any(|request| self.names_unknown_instances(request));
                     let scope = if names_unknown { Scope::Instances } else { Scope::Capacity };
                     match self.need(&mut job, scope) {
                         Need::Waiting => Err(Step::Read(requests)),
-                        Need::Failed(error) => return self.respond_unread(requests, &error),
+                        Need::Failed(error) => return self.respond_all(requests, &error),
                         Need::Met => {
                             let is_growth = |request: &Request| matches!(request.mutation, Mutation::Increase(_));
                             let (grows, removes): (Vec<_>, Vec<_>) = requests.into_iter().partition(is_growth);
@@ -179,48 +175,6 @@ impl Group {
                     return;
                 }
             };
-        }
-    }
-
-    /// Responds to calls that name nothing but what is being deleted already: that costs no call, and works where the group
-    /// cannot be read (law 7). Returns the others.
-    fn respond_to_repeated(&mut self, requests: Vec<Request>) -> Vec<Request> {
-        let (repeated, others): (Vec<_>, Vec<_>) = requests.into_iter().partition(|one| self.is_repeated(one));
-        for request in repeated {
-            self.respond(&request, Ok(()));
-        }
-        others
-    }
-
-    fn is_repeated(&self, request: &Request) -> bool {
-        let (in_flight, instances) = (self.state.in_flight(), &self.state.observation().instances);
-        let is_leaving = |id: &ProviderId| match instances.iter().find(|one| one.id == *id) {
-            Some(instance) => in_flight.is_leaving(instance),
-            None => in_flight.deletes(id),
-        };
-        // Which deletions have failed, only a read shows.
-        let is_going = |id: &ProviderId| is_leaving(id) && !in_flight.is_unsettled(id) && !self.has_failed();
-        request.mutation.named().next().is_some() && request.mutation.named().all(is_going)
-    }
-
-    /// The group cannot be read. What CA gives back leaves the target all the same, and is written once a read shows that
-    /// it may be: an error would end CA's whole loop, before it scales up any group (`fixNodeGroupSize`).
-    fn respond_unread(&mut self, requests: Vec<Request>, error: &WriteError) {
-        let is_gone = matches!(error, WriteError::Gone);
-        let is_deferred = |one: &Request| !is_gone && matches!(one.mutation, Mutation::Decrease(_));
-        let (decreases, others): (Vec<_>, Vec<_>) = requests.into_iter().partition(is_deferred);
-        self.respond_all(others, error);
-        if decreases.is_empty() {
-            return;
-        }
-        let (cancels, needless): (Vec<_>, Vec<_>) =
-            self.judge_removals(decreases).into_iter().partition(Removal::cancels);
-        let cancelled = self.cancel(cancels).map(|cancelled| cancelled.cancels);
-        if cancelled.is_some() {
-            self.log(Note::NotLoweredYet(Box::new(error.clone())));
-        }
-        for removal in needless.into_iter().chain(cancelled.into_iter().flatten()) {
-            self.respond(&removal.request, Ok(()));
         }
     }
 

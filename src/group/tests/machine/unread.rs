@@ -41,37 +41,6 @@ fn a_group_that_listings_cannot_read_is_served_as_full_until_one_can() {
 }
 
 #[test]
-fn what_is_being_deleted_can_be_named_again_without_a_read() {
-    for kind in [NodeKind::Registered, NodeKind::Joined, NodeKind::Unregistered] {
-        let mut machine = with_deletions();
-        let effects = machine.request(delete(ids(48..50), kind));
-        assert!(is_done(&effects) && !reads(&effects, Scope::Capacity) && !reads(&effects, Scope::Instances));
-        // One of these lives.
-        assert!(reads(&machine.request(delete(ids(47..50), kind)), Scope::Capacity));
-    }
-    // Which of them live on, only a read shows.
-    let mut machine = with_deletions();
-    machine.step(Event::Polled(OperationId(1), PollEnd::Failed(shortage(wall(machine.seconds)))));
-    assert!(reads(&machine.request(delete(ids(48..50), NodeKind::Registered)), Scope::Instances));
-}
-
-/// An error would end CA's whole loop, in which it scales up other groups.
-#[test]
-fn a_reduction_of_a_group_that_cannot_be_read_leaves_the_target_at_once() {
-    let ten = reading(10, Some(counted(0..8)));
-    let mut machine = Machine::new(ten.clone());
-    assert!(reads(&machine.request(Mutation::Decrease(2)), Scope::Capacity));
-    let denied = CloudError::refused("read", "g", "no");
-    let effects = machine.step(Event::Read(machine.read(Err(denied))));
-    assert!(is_done(&effects), "{effects:?}");
-    assert_eq!((written(&effects), machine.group.state().status().target), (None, 8));
-    machine.pass(60);
-    let effects = machine.read_beside(&ten);
-    assert!(asks_for_activity(&effects), "it is written once it can be read");
-    assert_eq!(written(&machine.step(Event::Activity(Ok(LaunchActivity::default())))), Some(8));
-}
-
-#[test]
 fn only_a_call_for_nodes_waits_for_the_outcome_of_its_deletion() {
     let all = of_scale_set("1", Provisioning::Succeeded, reading(5, Some(running(0..5))));
     for (kind, is_held) in [

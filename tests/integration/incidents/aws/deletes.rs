@@ -110,7 +110,7 @@ async fn asg_gone_during_delete() {
     assert!(setup.emulator.simulated().remove_group("web"));
     setup.emulator.release();
     call.await.expect("no panic").expect("its instances are deleted with the group");
-    setup.client.delete("web", &texts(&victims)).await.expect("they are being deleted");
+    setup.client.delete("web", &texts(&victims)).await.expect_err("it is gone");
 
     let victim = setup.client.nodes_in("old", 1).await.remove(0);
     assert!(setup.emulator.simulated().remove_group("old"));
