@@ -96,12 +96,7 @@ impl Group {
         };
         self.beside.unreadable = None;
         let observation = match reading.instances {
-            None if self.needs_detail(&reading) => {
-                if !self.is_another(&reading) {
-                    self.is_in_doubt(&self.state.observation().with_capacity_of(*reading, begun, at));
-                }
-                return self.read_beside(Some(listing));
-            }
+            None if self.needs_detail(&reading) => return self.read_beside(Some(listing)),
             None => Some(self.state.observation().with_capacity_of(*reading, begun, at)),
             Some(_) => Observation::new(*reading, begun, at),
         };

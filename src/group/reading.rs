@@ -152,7 +152,7 @@ impl Group {
             Some(_) => Observation::new(reading, begun, at),
             None => Some(self.state.observation().with_capacity_of(reading, begun, at)),
         });
-        match observation.filter(|observation| !self.is_in_doubt(observation)) {
+        match observation.filter(|observation| self.doubt_of(observation).is_none()) {
             Some(observation) => Read::Met(Box::new(self.adopt_fresh(observation, Scope::Capacity, wanted.polls))),
             None => Read::Wanted(Wanted { scope: Scope::Instances, ..wanted }),
         }
@@ -230,17 +230,6 @@ impl Group {
     pub(super) fn doubt_of(&self, observation: &Observation) -> Option<Doubt> {
         let is_another = differ(self.state.observation().reading.identity, observation.reading.identity);
         if is_another { doubt_first(observation) } else { doubt(&self.state, observation) }
-    }
-
-    /// Whether a capacity is in doubt. Only a list of the instances ends that. Where they cannot be read, it lasts, and is
-    /// served so (law 13).
-    pub(super) fn is_in_doubt(&mut self, observation: &Observation) -> bool {
-        let doubt = self.doubt_of(observation);
-        let is_in_doubt = doubt.is_some();
-        if let Some(why) = doubt {
-            self.put_in_doubt(why, observation, None);
-        }
-        is_in_doubt
     }
 
     /// Whether a read that began then confirms the doubt of an earlier one.

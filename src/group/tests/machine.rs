@@ -256,25 +256,6 @@ fn is_served_as_full(mut machine: Machine, why: &str) {
 }
 
 #[test]
-fn a_capacity_in_doubt_is_served_as_full_while_no_list_can_be_read() {
-    let ten = of_scale_set("1", Provisioning::Succeeded, reading(10, Some(running(0..10))));
-    let fell = || of_scale_set("2", Provisioning::Succeeded, reading(3, None));
-    let throttled = || CloudError::unreachable("list", "g", "throttled");
-    // A listing shows it, or a read for a write does.
-    let mut listed = Machine::new(ten.clone());
-    listed.pass(1);
-    listed.step(Event::Listed(listed.read(Ok(fell())), ListingKey(1)));
-    listed.step(Event::ReadBeside(listed.read(Err(throttled())), None));
-    is_served_as_full(listed, "contradict each other");
-    let mut read = Machine::new(ten);
-    assert!(reads(&read.request(Mutation::Increase(1)), Scope::Capacity));
-    assert!(reads(&read.step(Event::Read(read.read(Ok(fell())))), Scope::Instances));
-    read.pass(5);
-    read.step(Event::Read(read.read(Err(throttled()))));
-    is_served_as_full(read, "contradict each other");
-}
-
-#[test]
 fn a_scale_set_that_refuses_to_grow_because_of_failed_deletions_is_served_as_full() {
     // A list shows its VMs as live. The deletions have ended or not, and their poll does not tell.
     for provisioning in [Provisioning::Failed, Provisioning::Running] {
