@@ -72,10 +72,9 @@ pub(super) fn watch_readiness(mut sources: Vec<watch::Receiver<Health>>, tasks: 
 async fn say_when_ready(sources: &mut [watch::Receiver<Health>], ready: &watch::Sender<bool>, patience: Instant) {
     let all = join_all(sources.iter_mut().map(good));
     if timeout_at(patience, all).await.is_err() {
-        let is_good = |source: &watch::Receiver<Health>| source.borrow().good.is_some();
-        let (good_ones, bad): (Vec<_>, Vec<_>) = sources.iter().partition(|source| is_good(source));
-        let unread = bad.len();
-        match good_ones.len() {
+        let read = sources.iter().filter(|source| source.borrow().good.is_some()).count();
+        let unread = sources.len() - read;
+        match read {
             0 => tracing::warn!(unread, "no source can be read; nothing is served until one can"),
             read => tracing::warn!(read, unread, "some sources cannot be read; serving the others from now on"),
         }

@@ -20,12 +20,12 @@ pub(super) struct Beside {
     is_reading_activity: bool,
     /// Whether the log says that launch activity cannot be read.
     is_activity_unreadable: bool,
-    /// Whether the log says that the group cannot be read.
+    /// Whether the log says that the group cannot be read by itself.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    is_unreadable: bool,
+    is_failure_logged: bool,
     /// Why the last listing could not read the group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unreadable: Option<CloudError>,
+    pub unlisted: Option<String>,
 }
 
 impl Group {
@@ -90,11 +90,11 @@ impl Group {
         let reading = match reading {
             Ok(Some(reading)) => reading,
             unread => {
-                self.beside.unreadable = unread.err();
+                self.beside.unlisted = unread.err().map(|error| error.fault().message.clone());
                 return self.effects.push(Effect::Adopted(listing));
             }
         };
-        self.beside.unreadable = None;
+        self.beside.unlisted = None;
         let observation = match reading.instances {
             None if self.needs_detail(&reading) => return self.read_beside(Some(listing)),
             None => Some(self.state.observation().with_capacity_of(*reading, begun, at)),
@@ -137,7 +137,7 @@ impl Group {
             self.note_outdated(&read);
         }
         let ReadResult { reading, begun, at } = read;
-        if reading.is_ok() && mem::take(&mut self.beside.is_unreadable) {
+        if reading.is_ok() && mem::take(&mut self.beside.is_failure_logged) {
             self.log(Note::Readable);
         }
         let mut waiting = listing;
@@ -151,7 +151,7 @@ impl Group {
             Ok(None) if !is_outdated => self.retire(),
             Ok(_) => {}
             Err(error) => {
-                if !mem::replace(&mut self.beside.is_unreadable, true) {
+                if !mem::replace(&mut self.beside.is_failure_logged, true) {
                     self.log(Note::Unreadable(error));
                 }
                 self.postpone_confirmation();

@@ -356,8 +356,8 @@ impl Group {
 
     /// Why no scale-up would be written at the moment, however often it is requested.
     fn why_blocked(&self) -> Option<String> {
-        if let Some(error) = &self.beside.unreadable {
-            return Some(format!("it cannot be read: {error}"));
+        if let Some(reason) = &self.beside.unlisted {
+            return Some(format!("it cannot be read: {reason}"));
         }
         match &self.doubted {
             Some(doubted) => Some(format!("its readings contradict each other: {}", doubted.why)),
@@ -406,7 +406,7 @@ impl Group {
     }
 
     fn adopt(&mut self, observation: Observation) {
-        self.beside.unreadable = None;
+        self.beside.unlisted = None;
         if self.is_another(&observation.reading) {
             return self.start_anew(observation);
         }

@@ -89,6 +89,8 @@ fn a_server_without_calls_is_a_warning() {
     has(&after(Some(12)), "ok HC506", "last called http://hc 12 s ago; its requests are those of release 1.34");
     has(&after(Some(900)), "warning HC506", "900 s ago");
     has(&after(None), "warning HC506", "has not called http://hc yet");
+    let unread = Autoscaler { server_unread: Some("connection refused".to_owned()), ..Autoscaler::default() };
+    has(&lines(&unread, Collected::default()), "warning HC506", "not known: connection refused");
 }
 
 #[test]

@@ -127,3 +127,15 @@ pub(super) fn flush() {
         std::thread::sleep(Duration::from_millis(1));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_is_logged_only_where_the_filter_names_it() {
+        assert_eq!(named_libraries("debug"), Vec::<String>::new());
+        assert_eq!(named_libraries("info, h2=trace,aws_config::profile=warn,headcount"), ["h2", "aws_config"]);
+        assert_eq!(named_libraries("hyper[connection]=debug,=debug"), ["hyper"]);
+    }
+}

@@ -1,9 +1,9 @@
 //! The machine as a whole: what it does after a read that is old, or that shows less than it seems to.
 
+mod deletions;
 mod room;
-mod unread;
 
-use super::super::event::{Effect, Event, ListingKey, PollEnd, ReadResult, Scope};
+use super::super::event::{Effect, Event, ListingKey, Note, PollEnd, ReadResult, Scope};
 use super::super::{Mutation, PlaceholderNames, Request, RequestKey};
 use super::*;
 use crate::cloud::{Acceptance, CloudError, Deletion, GrowsBy, LaunchResult};
@@ -253,6 +253,40 @@ fn is_served_as_full(mut machine: Machine, why: &str) {
     machine.step(Event::Woke);
     let Permit::Withheld(reason) = machine.group.growth(None) else { panic!("for more than a minute") };
     assert!(reason.contains(why), "{reason}");
+}
+
+#[test]
+fn a_group_that_listings_cannot_read_is_served_as_full_until_one_can() {
+    let ten = reading(10, Some(counted(0..10)));
+    let mut machine = Machine::new(ten.clone());
+    machine.pass(1);
+    let undecodable = CloudError::unintelligible("list", "g", "it has no capacity");
+    machine.step(Event::Listed(machine.read(Err(undecodable)), ListingKey(1)));
+    let mut served = Machine { group: machine.group.clone(), ..machine };
+    is_served_as_full(machine, "it cannot be read: it has no capacity");
+    served.pass(61);
+    served.step(Event::Woke);
+    served.step(Event::Listed(served.read(Ok(ten)), ListingKey(2)));
+    assert_eq!(served.group.growth(None), Permit::Granted);
+}
+
+#[test]
+fn a_group_that_cannot_be_read_is_logged_once_until_it_can_be() {
+    let ten = reading(10, Some(counted(0..10)));
+    let mut machine = Machine::new(ten.clone());
+    let fails = || Err(CloudError::unreachable("read", "g", "reset"));
+    let mut logged = Vec::new();
+    for read in [fails(), fails(), Ok(ten.clone()), Ok(ten), fails()] {
+        machine.pass(1);
+        logged.extend(machine.step(Event::ReadBeside(machine.read(read), None)).into_iter().filter_map(|effect| {
+            match effect {
+                Effect::Log(Note::Unreadable(_)) => Some("unreadable"),
+                Effect::Log(Note::Readable) => Some("readable"),
+                _ => None,
+            }
+        }));
+    }
+    assert_eq!(logged, ["unreadable", "readable", "unreadable"]);
 }
 
 #[test]

@@ -60,6 +60,9 @@ async fn asg_many_activities() {
     client.increase("web", 30).await.expect("accepted");
     client.until("all have a reason", async |client| errors(client, "web").await.len() == 30).await;
     assert_eq!(client.target("web").await, 31);
+    let failed = setup.server().logged("an instance failed to launch");
+    assert!(failed.contains("\"code\":\"InsufficientInstanceCapacity\""), "{failed}");
+    let client = &mut setup.client;
     // Once all of them are explained, no further pages are read.
     let errors = errors(client, "web").await;
     assert!(errors.iter().all(|(code, class, _)| code == "InsufficientInstanceCapacity" && *class == 1), "{errors:?}");

@@ -152,6 +152,8 @@ async fn asg_growth_write_lands_late() {
     let (code, _) = refused(setup.server().untimed_client(AUTOSCALER_TIMEOUT).await.increase("web", 2).await);
     assert_eq!(code, Code::Unavailable, "sent, and its outcome is unknown");
     setup.server().logged("the outcome of a capacity write is unknown; reading the node group");
+    let failed = setup.server().logged("a request of the Cluster Autoscaler failed");
+    assert!(failed.contains("\"increase by 2\"") && failed.contains("\"unknown\""), "{failed}");
     // Another client grows the group, and a read shows it. Then the write takes effect, and the group is about to
     // terminate three.
     aws.simulated().set_desired_externally("web", 11).expect("it exists");
@@ -162,6 +164,7 @@ async fn asg_growth_write_lands_late() {
     eventually("the write lands", || capacity(aws, "web") == 8).await;
     eventually("the capacity is raised back in time", || capacity(aws, "web") == 11).await;
     assert_eq!(desired_written(aws, "web"), [8, 11]);
+    setup.server().logged("a read shows that a capacity write whose outcome was unknown took effect");
     let landed = aws.simulated().elapsed();
     eventually("the group would have terminated some", || aws.simulated().elapsed() > landed + TERMINATES_AFTER).await;
     assert_eq!(live(), Some(11));

@@ -1,4 +1,4 @@
-//! What is requested of a group that cannot be read.
+//! Which deletions are judged, and responded to, in which way.
 
 use super::*;
 use crate::cloud::FailureClass;
@@ -18,26 +18,8 @@ fn is_done(effects: &[Effect]) -> bool {
     matches!(responses(effects)[..], [Ok(())])
 }
 
-fn undecodable() -> CloudError {
-    CloudError::unintelligible("list", "g", "it has no capacity")
-}
-
 fn delete(ids: Vec<ProviderId>, kind: NodeKind) -> Mutation {
     Mutation::Delete(ids.into_iter().map(|id| NamedNode { id, kind }).collect())
-}
-
-#[test]
-fn a_group_that_listings_cannot_read_is_served_as_full_until_one_can() {
-    let ten = reading(10, Some(counted(0..10)));
-    let mut machine = Machine::new(ten.clone());
-    machine.pass(1);
-    machine.step(Event::Listed(machine.read(Err(undecodable())), ListingKey(1)));
-    let mut served = Machine { group: machine.group.clone(), ..machine };
-    is_served_as_full(machine, "it has no capacity");
-    served.pass(61);
-    served.step(Event::Woke);
-    served.step(Event::Listed(served.read(Ok(ten)), ListingKey(2)));
-    assert_eq!(served.group.growth(None), Permit::Granted);
 }
 
 #[test]
