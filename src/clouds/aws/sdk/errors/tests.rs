@@ -81,3 +81,16 @@ fn the_batch_form_is_unknown_only_if_aws_refuses_the_form_itself() {
     assert!(!is_unknown_form(&error_of("Throttling", "Rate exceeded", 400)));
     assert!(!is_unknown_form(&error_of("ResourceContention", "x", 500)));
 }
+
+#[test]
+fn a_body_that_is_not_awss_is_said_to_be_none() {
+    use aws_sdk_autoscaling::operation::describe_auto_scaling_groups::DescribeAutoScalingGroupsError as Failed;
+    use aws_smithy_types::body::SdkBody;
+
+    let status = 502_u16.try_into().expect("a status");
+    let response = HttpResponse::new(status, SdkBody::from("<html>"));
+    let error =
+        cloud_error("DescribeAutoScalingGroups", "web", SdkError::service_error(Failed::unhandled("?"), response));
+    assert!(matches!(error, CloudError::Unreachable(_)), "{error}");
+    assert!(error.to_string().contains("HTTP 502, and its body is not an error of AWS"), "{error}");
+}
