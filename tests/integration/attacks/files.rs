@@ -62,6 +62,21 @@ fn devices_and_pipes_in_place_of_credentials_of_aws_are_refused() {
     }
 }
 
+#[test]
+fn a_token_file_of_aws_that_is_missing_is_named() {
+    let (_emulator, config) = mk_aws();
+    let missing = config.path_of("missing");
+    let agent = ("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://127.0.0.1:1/v1/credentials");
+    for name in ["AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"] {
+        let mut groups = command(&["groups", "--config", &config.path(), "--timeout", "20s"]);
+        groups.envs([("AWS_ACCESS_KEY_ID", ""), ("AWS_SECRET_ACCESS_KEY", ""), agent, (name, &missing)]);
+        groups.env("AWS_ROLE_ARN", "arn:aws:iam::000000000000:role/headcount");
+        let finished = Finished::of(groups);
+        let is_named = finished.output.contains(&missing) && finished.output.contains("No such file");
+        assert!(!finished.status.success() && is_named, "{name}: {}", finished.output);
+    }
+}
+
 #[tokio::test]
 async fn a_pipe_in_place_of_a_token_of_aws_blocks_nothing() {
     let (emulator, config) = mk_aws();

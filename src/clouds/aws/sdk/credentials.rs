@@ -231,7 +231,13 @@ async fn ask(provider: Option<&SharedCredentialsProvider>) -> Provided {
     std::env::var("AWS_CONTAINER_AUTHORIZATION_TOKEN").iter().for_each(|token| keep_secret(token));
     let tokens = shared_files::check().await.map_err(CredentialsError::invalid_configuration)?;
     tokens.iter().for_each(|token| keep_secret(token.expose()));
-    let provided = provider.ok_or_else(none)?.provide_credentials().await?;
+    let provided = match provider.ok_or_else(none)?.provide_credentials().await {
+        Ok(provided) => provided,
+        Err(error) => {
+            let unreadable = shared_files::unreadable_token_file().await;
+            return Err(unreadable.map_or(error, CredentialsError::invalid_configuration));
+        }
+    };
     keep_secrets(&provided);
     Ok(provided)
 }

@@ -41,16 +41,32 @@ pub(super) fn stamps() -> Vec<FileStamp> {
 /// any file.
 pub(super) async fn check() -> Result<Vec<Secret>, SharedFileError> {
     let reading = tokio::task::spawn_blocking(|| {
-        let mut tokens: Vec<PathBuf> = TOKEN_FILES.iter().filter_map(std::env::var_os).map(PathBuf::from).collect();
-        for path in shared_files() {
-            tokens.extend(text_of(path)?.as_deref().map(token_files).unwrap_or_default());
-        }
-        let read: Result<Vec<_>, _> = tokens.into_iter().map(text_of).collect();
+        let read: Result<Vec<_>, _> = all_token_files()?.into_iter().map(text_of).collect();
         Ok(read?.into_iter().flatten().map(Secret::new).collect())
     });
     let late = || SharedFileError { path: "~/.aws".into(), source: io::ErrorKind::TimedOut.into() };
     let read = tokio::time::timeout(AWS_FILE.time(), reading).await.map_err(|_elapsed| late())?;
     read.unwrap_or_else(|_panicked| Err(late()))
+}
+
+/// Why a file with a token cannot be read, if there is such a file. The SDK's own error does not name the file.
+pub(super) async fn unreadable_token_file() -> Option<SharedFileError> {
+    let reading = tokio::task::spawn_blocking(|| {
+        let files = all_token_files().unwrap_or_default();
+        files
+            .into_iter()
+            .find_map(|path| read_file(&path, AWS_FILE).err().map(|source| SharedFileError { path, source }))
+    });
+    tokio::time::timeout(AWS_FILE.time(), reading).await.ok()?.ok()?
+}
+
+/// The files with tokens that the environment and the shared files name.
+fn all_token_files() -> Result<Vec<PathBuf>, SharedFileError> {
+    let mut files: Vec<PathBuf> = TOKEN_FILES.iter().filter_map(std::env::var_os).map(PathBuf::from).collect();
+    for path in shared_files() {
+        files.extend(text_of(path)?.as_deref().map(token_files).unwrap_or_default());
+    }
+    Ok(files)
 }
 
 /// The text of a file; `None` if it cannot be read, or is no text: the SDK says what it lacks.
