@@ -3,7 +3,9 @@
 /// The longest value of a label or a taint, and the longest name in a key.
 const NAME_MAX: usize = 63;
 /// The longest key: a DNS name, a slash and a name.
-const KEY_MAX: usize = 253 + 1 + NAME_MAX;
+const KEY_MAX: usize = PREFIX_MAX + 1 + NAME_MAX;
+/// The longest DNS name in a key.
+const PREFIX_MAX: usize = 253;
 
 /// Whether a node can have this text as the value of a label or a taint: empty, or at most 63 letters, digits, `-`, `_`
 /// and `.` that begin and end with a letter or a digit.
@@ -28,9 +30,37 @@ pub fn is_label_key(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'/'))
 }
 
+/// Whether Kubernetes accepts this as the key of a label or a taint: a name, and before it perhaps a DNS name and a slash.
+pub fn is_qualified_name(text: &str) -> bool {
+    let (prefix, name) = match text.split_once('/') {
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, text),
+    };
+    !name.is_empty() && is_label_value(name) && prefix.is_none_or(is_dns_subdomain)
+}
+
+/// Whether this is a DNS name as Kubernetes writes one: parts of lower-case letters, digits and hyphens, with dots between.
+fn is_dns_subdomain(text: &str) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let is_part =
+        |part: &str| !part.is_empty() && part.bytes().all(is_inner) && !part.starts_with('-') && !part.ends_with('-');
+    text.len() <= PREFIX_MAX && text.split('.').all(is_part)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_that_kubernetes_rejects_is_recognised() {
+        for key in ["a", "Gpu_1.x", "example.com/role", "a-1.b/c", &format!("{}/b", "x".repeat(253))] {
+            assert!(is_qualified_name(key), "{key:?}");
+        }
+        for key in ["", "/a", "a/", "a/b/c", "Example.com/a", "a..b/c", "-a/b", "a_b/c", "-a", "a b", &"x".repeat(64)] {
+            assert!(!is_qualified_name(key), "{key:?}");
+        }
+        assert!(!is_qualified_name(&format!("{}/b", "x".repeat(254))));
+    }
 
     #[test]
     fn a_label_that_kubernetes_rejects_is_recognised() {

@@ -49,7 +49,7 @@ pub use identity::{Identity, differ};
 pub use ids::{GroupName, ProviderId};
 pub use instance_type::{Accelerator, Architecture, InstanceType};
 pub use kubelet_reserves::{KubeletReserves, ReserveFigures};
-pub use label::{is_label_key, is_label_value};
+pub use label::{is_label_key, is_label_value, is_qualified_name};
 pub use launch::{LAUNCH_MAX, LaunchRequest, LaunchResult};
 pub use launch_spec::{LaunchSpec, LocalDisks, OperatingSystem, ReservedProfile};
 pub use node_image::{ImageEvidence, ImageFamily, NodeImage};

@@ -156,7 +156,7 @@ pub(super) struct Group {
     #[serde(default)]
     pub(super) capacity: BTreeMap<String, Text>,
     #[serde(default)]
-    pub(super) labels: BTreeMap<String, String>,
+    pub(super) labels: BTreeMap<String, Text>,
     #[serde(default)]
     pub(super) taints: Vec<Text>,
     pub(super) reserved: Option<Reserved>,

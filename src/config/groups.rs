@@ -19,6 +19,15 @@ use crate::instance_types::memory_model::OverheadError;
 use crate::instance_types::resource_slices::DeviceSlice;
 use crate::template::{GroupOverrides, ReservedRule, Threshold, ThresholdError, parse_profile};
 
+/// Checks the labels that nodes of a group have.
+fn labels(written: BTreeMap<String, Text>, path: &Path) -> Result<BTreeMap<String, String>, ConfigError> {
+    let of = |(key, text): (String, Text)| {
+        let value = checked(&text, path, |value| scalar::label(&key, value).map(|()| value.clone()))?;
+        Ok((key, value))
+    };
+    written.into_iter().map(of).collect()
+}
+
 /// Checks one entry of `groups:`.
 pub(super) fn policy(group: file::Group, path: &Path) -> Result<Policy, ConfigError> {
     let matches = checked(&group.matches, path, |text: &String| match text.trim() {
@@ -27,7 +36,7 @@ pub(super) fn policy(group: file::Group, path: &Path) -> Result<Policy, ConfigEr
     })?;
     let overrides = GroupOverrides {
         capacity: quantities(group.capacity, path)?,
-        labels: group.labels,
+        labels: labels(group.labels, path)?,
         taints: group
             .taints
             .iter()

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::cloud::{NodeGroupSpec, SpecError, Taint, go_syntax};
+use crate::cloud::{NodeGroupSpec, SpecError, Taint, go_syntax, is_label_value, is_qualified_name};
 use crate::grpc::{Listen, ListenError};
 use crate::instance_types::Quantity;
 
@@ -91,12 +91,28 @@ pub(super) fn quantity(text: &str) -> Result<Quantity, String> {
 
 /// Parses a taint, `key=value:Effect`. The value may be left out.
 pub(super) fn taint(text: &str) -> Result<Taint, String> {
-    Taint::parse(text.trim()).ok_or_else(|| {
+    let taint = Taint::parse(text.trim()).ok_or_else(|| {
         format!(
             "{text:?} is not a taint; write key=value:Effect or key:Effect, where Effect is NoSchedule, PreferNoSchedule \
              or NoExecute"
         )
-    })
+    })?;
+    label(&taint.key, &taint.value).map_err(|message| format!("{text:?} is not a taint: {message}"))?;
+    Ok(taint)
+}
+
+/// Checks that Kubernetes accepts the key and the value of a label or a taint.
+pub(super) fn label(key: &str, value: &str) -> Result<(), String> {
+    if !is_qualified_name(key) {
+        return Err(format!("Kubernetes does not accept the key {key:?}; write name or domain/name"));
+    }
+    if !is_label_value(value) {
+        return Err(format!(
+            "Kubernetes does not accept the value {value:?} of {key}; write at most 63 letters, digits, '-', '_' and '.', \
+             with a letter or digit at both ends"
+        ));
+    }
+    Ok(())
 }
 
 /// Parses a node group, `min:max:name`.
@@ -127,6 +143,16 @@ mod tests {
         }
         for bad in ["", "Gi", "16GB", "16gi", "-1", "1.2.3", "1e", "1e+", "1e123", "5%", "two", "1 Gi", "."] {
             assert!(quantity(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn labels_and_taints_follow_the_syntax_of_kubernetes() {
+        assert_eq!(label("example.com/team", "ml"), Ok(()));
+        assert!(label("example com/team", "ml").unwrap_err().contains("the key \"example com/team\""));
+        assert!(label("team", "a b").unwrap_err().contains("the value \"a b\" of team"));
+        for bad in ["a b=c:NoSchedule", "a=b c:NoSchedule", "a/b/c:NoExecute", "a=-:NoExecute"] {
+            assert!(taint(bad).is_err(), "{bad}");
         }
     }
 
