@@ -7,6 +7,7 @@ mod check;
 mod clouds;
 mod compare;
 mod demo;
+mod environment;
 mod events;
 mod groups;
 mod instance_types;
@@ -108,6 +109,7 @@ enum CommandError {
 /// Parses the command line and runs the command. Returns 0 for success, 1 for failure, and 2 for an invalid
 /// configuration or command line.
 pub fn run() -> ExitCode {
+    environment::remove_empty_variables();
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     allocator::return_large_buffers();
     let Arguments { command, log, log_format } = Arguments::parse();

@@ -6,7 +6,7 @@ use super::error::{ConfigError, Located, Place, read_file};
 use super::source::{SourceContext, each, located, node_groups, warn_if_idle};
 use super::yaml::{checked, optional};
 use super::{discovery, file, scalar};
-use crate::config::settings::aws::{AssumeRole, Settings};
+use crate::config::settings::aws::{AssumeRole, Settings, is_region};
 
 /// Validates `aws:` in headcount.yaml.
 pub(super) fn from_file(
@@ -20,7 +20,8 @@ pub(super) fn from_file(
             Err("the region is empty; write, for example, us-east-1, or remove the key to use the environment's region"
                 .to_owned())
         }
-        region => Ok(region.to_owned()),
+        region if is_region(region) => Ok(region.to_owned()),
+        region => Err(format!("{region:?} is not the name of a region; write, for example, us-east-1")),
     })?;
     let endpoint = optional(aws.endpoint.as_ref(), path, |text| scalar::endpoint(text))?;
     let groups = groups(&located(&aws.node_groups, path), &located(&aws.auto_discovery, path), source, context)?;
@@ -103,7 +104,7 @@ pub(super) fn warn_about_cloud_config(
         }
         // A key without a value means true.
         let (key, value) = trimmed.split_once('=').unwrap_or((trimmed, "true"));
-        let (key, value) = (key.trim(), value.trim().trim_matches('"'));
+        let (key, value) = (key.trim(), value_of(value));
         match (section.to_ascii_lowercase().as_str(), key.to_ascii_lowercase().as_str()) {
             ("serviceoverride", "service") => value.clone_into(&mut overridden.service),
             ("serviceoverride", "url") => value.clone_into(&mut overridden.url),
@@ -123,6 +124,15 @@ pub(super) fn warn_about_cloud_config(
     Ok(())
 }
 
+/// A value without its quotes, or without the comment after it.
+fn value_of(text: &str) -> &str {
+    let text = text.trim();
+    match text.strip_prefix('"').and_then(|text| text.split_once('"')) {
+        Some((quoted, _)) => quoted,
+        None => text.split([';', '#']).next().unwrap_or_default().trim(),
+    }
+}
+
 #[derive(Default)]
 struct ServiceOverride {
     service: String,
@@ -139,7 +149,9 @@ impl ServiceOverride {
             // Headcount calls no other service.
             _ => return None,
         };
-        let Self { service, url } = self;
+        // A user and a password in a URL are a secret.
+        let url = if self.url.contains('@') { "<its URL>" } else { &self.url };
+        let service = &self.service;
         Some(format!(
             "{}: the ServiceOverride of {service:?} is not used; set the environment variable {variable}={url} instead",
             path.display()

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+pub(super) use crate::cloud::parse_endpoint as endpoint;
 use crate::cloud::{NodeGroupSpec, SpecError, Taint, go_syntax, is_label_value, is_qualified_name};
 use crate::grpc::{Listen, ListenError};
 use crate::instance_types::Quantity;
@@ -45,22 +46,6 @@ pub(super) fn file_mode(text: &str) -> Result<u32, String> {
     let is_octal = matches!(digits.len(), 3 | 4) && digits.bytes().all(|digit| (b'0'..=b'7').contains(&digit));
     let mode = is_octal.then(|| u32::from_str_radix(digits, 8).ok()).flatten().filter(|mode| *mode <= 0o777);
     mode.ok_or_else(|| format!("{text:?} is not a file mode; write it in octal and in quotes, such as \"0600\""))
-}
-
-/// Parses the URL of an HTTP service.
-pub(super) fn endpoint(text: &str) -> Result<String, String> {
-    let trimmed = text.trim().trim_end_matches('/');
-    let host = trimmed.strip_prefix("https://").or_else(|| trimmed.strip_prefix("http://"));
-    // A user and a password before the host are a secret, which no message repeats.
-    if text.contains('@') {
-        return Err(
-            "this is not an endpoint without a user and a password; write a URL such as https://host".to_owned()
-        );
-    }
-    match host {
-        Some(host) if !host.is_empty() && !host.contains(char::is_whitespace) => Ok(trimmed.to_owned()),
-        _ => Err(format!("{text:?} is not an endpoint; write a URL such as https://host or http://127.0.0.1:5000")),
-    }
 }
 
 /// Checks a fraction from 0 to 1.

@@ -23,6 +23,11 @@ pub struct Settings {
     pub auto_discovery: Vec<TagQuery>,
 }
 
+/// Whether a region can have this name.
+pub fn is_region(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+}
+
 /// A role, usually of another account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AssumeRole {

@@ -217,7 +217,9 @@ fn aws() {
     );
     assert_fault(&aws("endpoint: 127.0.0.1:5000"), "4:17", &["not an endpoint", "http://127.0.0.1:5000"]);
     assert_fault(&aws("endpoint: \"http://\""), "4:17", &["not an endpoint"]);
+    assert_fault(&aws("endpoint: http://127.0.0.1:99999"), "4:17", &["not an endpoint"]);
     assert_fault(&aws("region: \"\""), "4:15", &["the region is empty"]);
+    assert_fault(&aws("region: us east"), "4:15", &["\"us east\" is not the name of a region"]);
 }
 
 #[test]
@@ -236,6 +238,10 @@ fn groups() {
         "4:25",
         &["\"gke\" is not a profile", "eks, aks, aks-legacy, kubeadm, openshift"],
     );
+    assert_group_fault("capacity: {memry: 16Gi}", "4:23", &["unknown resource \"memry\"", "expected cpu, memory"]);
+    assert_group_fault("capacity: {nvidia.com/gpu: 1.5}", "4:32", &["nvidia.com/gpu is counted", "whole number"]);
+    assert_group_fault("labels: {team: a b}", "4:20", &["the value \"a b\" of team", "63 letters"]);
+    assert_group_fault("reserved: {kubeReserved: {Memory: 2Gi}}", "4:39", &["reserves no \"Memory\"", "cpu, memory"]);
     assert_group_fault("reserved: {maxPods: 0}", "4:25", &["at least 1"]);
     assert_group_fault("reserved: {kubeReserved: {cpu: lots}}", "4:36", &["\"lots\" is not a quantity"]);
     assert_group_fault("reserved: {systemReserved: {cpu: \"\"}}", "4:38", &["not a quantity"]);

@@ -16,6 +16,7 @@ use thiserror::Error;
 use super::api::{AutoScaling, AutoScalingApi, Ec2, Ec2Api, Eks, EksApi, PricingApi, ZonalShift, ZonalShiftApi};
 use super::clock::{CloudClock, SigningTime};
 use super::credentials::{CredentialsAside, ReloadedCredentials, SecretCredentials};
+use super::environment::{self, VariableError};
 use super::http;
 use super::identity::{Sts, StsApi};
 use super::metering::Metering;
@@ -24,7 +25,7 @@ use super::responses::Responses;
 use super::shared_files::{self, SharedFileError};
 use crate::cloud::CallMeter;
 use crate::clouds::roots::{self, NoRoots};
-use crate::config::settings::aws::{AssumeRole, Settings};
+use crate::config::settings::aws::{AssumeRole, Settings, is_region};
 
 /// Long enough for a TLS handshake across a continent.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -47,6 +48,15 @@ pub enum ConnectError {
          or a region in the AWS profile; on EC2, make sure that the instance metadata service is reachable"
     )]
     NoRegion,
+    /// The region can be the name of none.
+    #[error(
+        "the AWS region {0:?}, from AWS_REGION, AWS_DEFAULT_REGION or the AWS profile, is not the name of a region; write, \
+         for example, us-east-1"
+    )]
+    NotARegion(String),
+    /// An environment variable has a value that the SDK cannot use.
+    #[error(transparent)]
+    Variable(#[from] VariableError),
     /// A file that the SDK would read is none that it may read.
     #[error(transparent)]
     File(#[from] SharedFileError),
@@ -78,9 +88,14 @@ impl Clients {
         {
             return Err(error.into());
         }
+        environment::check()?;
         shared_files::check().await?;
         let config = sdk_config(settings).await;
-        let region = config.region().ok_or(ConnectError::NoRegion)?.to_string();
+        let region = match config.region().map(|region| region.as_ref().trim()) {
+            None | Some("") => return Err(ConnectError::NoRegion),
+            Some(region) if !is_region(region) => return Err(ConnectError::NotARegion(region.to_owned())),
+            Some(region) => region.to_owned(),
+        };
         // The credential chain keeps its own client, whose responses are shorter.
         let config = config.into_builder().http_client(http::for_services()).build();
         // The region is known now, and is not looked up again with the credentials.
@@ -151,8 +166,9 @@ impl Clients {
 
 /// The configuration of the SDK, with a credentials chain that has read nothing yet.
 pub(super) async fn sdk_config(settings: &Settings) -> SdkConfig {
-    // Reads are attempted as often as the SDK's default, 3 times, or as AWS_MAX_ATTEMPTS sets.
     let mut loader = aws_config::defaults(BehaviorVersion::latest());
+    // The SDK would read its retry mode from the profile as well, and panic on `legacy`, which other SDKs know.
+    loader = loader.retry_config(RetryConfig::standard().with_max_attempts(environment::attempts()));
     loader = loader.timeout_config(timeouts(ATTEMPT_TIMEOUT, OPERATION_TIMEOUT));
     if let Ok(name) = AppName::new("headcount") {
         loader = loader.app_name(name);
@@ -175,8 +191,11 @@ pub(super) async fn sdk_config(settings: &Settings) -> SdkConfig {
         config = assume(config, role).await;
     }
     let aside = config.credentials_provider().map(CredentialsAside).map(SharedCredentialsProvider::new);
+    // A profile may have the key without a value, on which the SDK panics.
+    let endpoint = config.endpoint_url().filter(|endpoint| !endpoint.trim().is_empty()).map(str::to_owned);
     let mut builder = config.into_builder();
     builder.set_credentials_provider(aside);
+    builder.set_endpoint_url(endpoint);
     builder.build()
 }
 

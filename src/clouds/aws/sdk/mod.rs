@@ -5,6 +5,7 @@ pub(super) mod cache;
 pub(super) mod clock;
 pub(super) mod connect;
 pub(super) mod credentials;
+mod environment;
 pub(super) mod errors;
 #[cfg(test)]
 pub(super) mod fake;

@@ -1,0 +1,76 @@
+//! The variables that the SDK panics on, or whose bad values it reports without their names.
+
+use thiserror::Error;
+
+use crate::cloud::parse_endpoint;
+
+/// How often a read is attempted: the SDK's own default.
+const ATTEMPTS: u32 = 3;
+/// The most attempts. They all have to fit into the time of one read.
+const ATTEMPTS_MAX: u32 = 10;
+
+/// An environment variable that cannot be used.
+#[derive(Debug, PartialEq, Eq, Error)]
+pub enum VariableError {
+    /// The number of attempts of a read.
+    #[error("AWS_MAX_ATTEMPTS={0:?} is not a number from 1 to {ATTEMPTS_MAX}")]
+    Attempts(String),
+    /// The address of a service.
+    #[error("{name}: {reason}")]
+    Endpoint {
+        /// The variable.
+        name: String,
+        /// What is wrong, and what to write.
+        reason: String,
+    },
+}
+
+/// Checks the variables before the SDK reads them.
+pub(super) fn check() -> Result<(), VariableError> {
+    attempts_in(std::env::var("AWS_MAX_ATTEMPTS").ok().as_deref())?;
+    check_endpoints(
+        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))),
+    )
+}
+
+/// How often a read is attempted, as AWS_MAX_ATTEMPTS sets it.
+pub(super) fn attempts() -> u32 {
+    attempts_in(std::env::var("AWS_MAX_ATTEMPTS").ok().as_deref()).unwrap_or(ATTEMPTS)
+}
+
+fn attempts_in(variable: Option<&str>) -> Result<u32, VariableError> {
+    let Some(text) = variable.map(str::trim).filter(|text| !text.is_empty()) else { return Ok(ATTEMPTS) };
+    let attempts = text.parse().ok().filter(|attempts| (1..=ATTEMPTS_MAX).contains(attempts));
+    attempts.ok_or_else(|| VariableError::Attempts(text.to_owned()))
+}
+
+/// AWS_ENDPOINT_URL is for all services; a longer name is for one.
+fn check_endpoints(variables: impl Iterator<Item = (String, String)>) -> Result<(), VariableError> {
+    let endpoints = variables.filter(|(name, value)| name.starts_with("AWS_ENDPOINT_URL") && !value.trim().is_empty());
+    for (name, value) in endpoints {
+        parse_endpoint(&value).map_err(|reason| VariableError::Endpoint { name, reason })?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_are_a_small_number() {
+        assert_eq!([None, Some(""), Some("5")].map(attempts_in), [Ok(3), Ok(3), Ok(5)]);
+        for bad in ["0", "x", "11", "-1"] {
+            assert_eq!(attempts_in(Some(bad)), Err(VariableError::Attempts(bad.to_owned())));
+        }
+    }
+
+    #[test]
+    fn the_variable_of_a_bad_endpoint_is_named() {
+        let of = |name: &str, value: &str| check_endpoints([(name.to_owned(), value.to_owned())].into_iter());
+        assert_eq!(of("AWS_ENDPOINT_URL_EC2", "http://127.0.0.1:1"), Ok(()));
+        assert_eq!(of("AWS_ENDPOINT_URL", " "), Ok(()));
+        let error = of("AWS_ENDPOINT_URL_EC2", "127.0.0.1:1").expect_err("no scheme");
+        assert!(error.to_string().starts_with("AWS_ENDPOINT_URL_EC2: \"127.0.0.1:1\" is not an endpoint"), "{error}");
+    }
+}
