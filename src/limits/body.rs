@@ -37,18 +37,16 @@ where
     if is_whole { Ok(bytes) } else { Err(BodyError::TooLong(limit.bytes)) }
 }
 
-/// Reads the beginning of a body, as far as its limit. The reason of an error is there, and the status counts even
-/// without it.
-///
-/// # Errors
-///
-/// If it breaks off.
-pub async fn read_beginning<B>(body: B, limit: Limit) -> Result<Bytes, BodyError>
+/// Reads the beginning of a body, as far as its limit, or as far as it arrives. The reason of an error is there, and the
+/// status counts even without it.
+pub async fn read_beginning<B>(body: B, limit: Limit) -> Bytes
 where
     B: Body<Data = Bytes>,
     B::Error: Into<Box<dyn StdError + Send + Sync>>,
 {
-    read(body, limit).await.map(|(bytes, _)| bytes)
+    let mut bytes = Vec::new();
+    let _whole_or_not = read_into(&mut bytes, body, limit).await;
+    bytes.into()
 }
 
 /// Reads as far as the limit, and whether that is the end. Collecting the frames first would take twice the memory.
@@ -57,19 +55,29 @@ where
     B: Body<Data = Bytes>,
     B::Error: Into<Box<dyn StdError + Send + Sync>>,
 {
-    let mut body = pin!(body);
     let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     let mut bytes = Vec::with_capacity(announced.min(FIRST_BYTES));
+    let is_whole = read_into(&mut bytes, body, limit).await?;
+    Ok((bytes.into(), is_whole))
+}
+
+/// Appends a body as far as the limit. Returns whether that is its end.
+async fn read_into<B>(bytes: &mut Vec<u8>, body: B, limit: Limit) -> Result<bool, BodyError>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<Box<dyn StdError + Send + Sync>>,
+{
+    let mut body = pin!(body);
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| BodyError::Broken(error.into()))?;
         let Ok(data) = frame.into_data() else { continue };
         let room = limit.bytes - bytes.len();
         bytes.extend_from_slice(&data[..data.len().min(room)]);
         if data.len() > room {
-            return Ok((bytes.into(), false));
+            return Ok(false);
         }
     }
-    Ok((bytes.into(), true))
+    Ok(true)
 }
 
 #[cfg(test)]
@@ -93,15 +101,19 @@ mod tests {
         for (parts, whole) in [(0, true), (1, true), (4, true), (5, false), (100, false)] {
             let read = read_body(body(parts), AZURE_ERROR).await;
             assert_eq!(read.is_ok(), whole, "{parts} parts");
-            let beginning = read_beginning(body(parts), AZURE_ERROR).await.expect("nothing breaks");
+            let beginning = read_beginning(body(parts), AZURE_ERROR).await;
             assert_eq!(beginning.len(), AZURE_ERROR.bytes.min(parts * AZURE_ERROR.bytes / 4), "{parts} parts");
         }
     }
 
     #[tokio::test]
     async fn a_body_that_breaks_off_is_an_error() {
-        let parts = [Ok(Frame::data(Bytes::from_static(b"x"))), Err(std::io::Error::other("reset"))];
-        let error = read_body(StreamBody::new(iter(parts)), AZURE_ERROR).await.expect_err("half a body");
+        let half = || {
+            let parts = [Ok(Frame::data(Bytes::from_static(b"x"))), Err(std::io::Error::other("reset"))];
+            StreamBody::new(iter(parts))
+        };
+        let error = read_body(half(), AZURE_ERROR).await.expect_err("half a body");
         assert_eq!(error.to_string(), "reset");
+        assert_eq!(read_beginning(half(), AZURE_ERROR).await.as_ref(), b"x", "that of an error is used all the same");
     }
 }

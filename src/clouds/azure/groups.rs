@@ -73,7 +73,7 @@ fn being_deleted(set: &ScaleSet) -> Option<String> {
 fn provisioning(set: &ScaleSet) -> Provisioning {
     if is_in(set, "Succeeded") {
         Provisioning::Succeeded
-    } else if is_in(set, "Failed") || is_in(set, "Canceled") {
+    } else if ["Failed", "Canceled", "Cancelled"].into_iter().any(|state| is_in(set, state)) {
         Provisioning::Failed
     } else {
         Provisioning::Running

@@ -183,7 +183,9 @@ impl Azure {
             ReadPurpose::Write => began + VIEW_TIMEOUT_FOR_WRITE,
         };
         let error = match timeout_at(until, holding(turn, with_view)).await {
-            Ok(Err(error @ CloudError::Unreachable(_))) => error,
+            Ok(Err(error @ (CloudError::Unreachable(_) | CloudError::Refused(_) | CloudError::Unintelligible(_)))) => {
+                error
+            }
             Ok(listed) => return listed,
             Err(_elapsed) => CloudError::unreachable(GET_SCALE_SET, &set.name, "the instance views took too long"),
         };

@@ -13,15 +13,16 @@ const RETAINED: &str = "Terminating:Retained";
 /// The state of an instance, and whether the desired capacity includes it. `None` if it is not a node: it is gone,
 /// detached or in a warm pool (#4005).
 pub(super) fn state_of(lifecycle: &str) -> Option<(InstanceState, Counts)> {
-    // States are added over the years (`Terminating:Retained`, `Warmed:Hibernated`), so the first part decides.
-    match lifecycle.split(':').next().unwrap_or_default() {
-        "Pending" => Some((InstanceState::Creating, Counts::Yes)),
+    // States are added over the years (`Terminating:Retained`, `Warmed:Hibernated`), so the first part decides. AWS does not
+    // spell all values as its SDK does (`windows`).
+    match lifecycle.split(':').next().unwrap_or_default().to_ascii_lowercase().as_str() {
+        "pending" => Some((InstanceState::Creating, Counts::Yes)),
         // An instance being terminated has left the desired capacity, or will be replaced. In both cases it must not
         // hide a shortfall (#9877).
-        "Terminating" | "Detaching" => Some((InstanceState::Deleting, Counts::No)),
+        "terminating" | "detaching" => Some((InstanceState::Deleting, Counts::No)),
         // The group replaces an instance in standby, unless the desired capacity was lowered at the same time.
-        "Standby" | "EnteringStandby" => Some((InstanceState::Running, Counts::No)),
-        "Terminated" | "Detached" | "Warmed" => None,
+        "standby" | "enteringstandby" => Some((InstanceState::Running, Counts::No)),
+        "terminated" | "detached" | "warmed" => None,
         // InService, Quarantined, ReplacingRootVolume, RootVolumeReplaced and any future state: the instance exists.
         _ => Some((InstanceState::Running, Counts::Yes)),
     }
@@ -30,7 +31,10 @@ pub(super) fn state_of(lifecycle: &str) -> Option<(InstanceState, Counts)> {
 /// The instances that a lifecycle policy keeps until somebody terminates them.
 pub(super) fn retained(group: &AutoScalingGroup) -> impl Iterator<Item = &str> {
     let lifecycle = |described: &AsgInstance| described.lifecycle_state().map(|state| state.as_str().to_owned());
-    let kept = group.instances().iter().filter(move |described| lifecycle(described).as_deref() == Some(RETAINED));
+    let kept = group
+        .instances()
+        .iter()
+        .filter(move |described| lifecycle(described).is_some_and(|state| state.eq_ignore_ascii_case(RETAINED)));
     kept.filter_map(AsgInstance::instance_id)
 }
 
@@ -85,6 +89,8 @@ mod tests {
             ("Terminating:Wait", Some((Deleting, Counts::No))),
             ("Terminating:Retained", Some((Deleting, Counts::No))),
             ("Terminating:SomethingNew", Some((Deleting, Counts::No))),
+            ("terminating:wait", Some((Deleting, Counts::No))),
+            ("TERMINATING", Some((Deleting, Counts::No))),
             ("Detaching", Some((Deleting, Counts::No))),
             ("Terminated", None),
             ("Detached", None),

@@ -15,6 +15,9 @@ use crate::clouds::page_walk::PageWalk;
 /// The most pages of one query: 20,000 groups, which is more than an account may have.
 const PAGES_MAX: usize = 200;
 
+/// The most pages on which one group is looked for. AWS may return an empty page before others.
+const PAGES_OF_ONE_MAX: usize = 10;
+
 /// A list that is too long, or that does not end.
 fn endless(reason: String) -> CloudError {
     CloudError::unintelligible("DescribeAutoScalingGroups", "all", reason)
@@ -92,8 +95,19 @@ impl Groups {
     /// Describes one group.
     pub(super) async fn describe(&self, name: &str) -> Result<Option<AutoScalingGroup>, CloudError> {
         let query = GroupQuery::One(name.to_owned());
-        let page = self.scaling.describe_auto_scaling_groups(&query, None).await?;
-        Ok(page.groups.into_iter().find(|group| group.auto_scaling_group_name.as_deref() == Some(name)))
+        let (mut token, mut walk) = (None, PageWalk::default());
+        for _ in 0..PAGES_OF_ONE_MAX {
+            let page = self.scaling.describe_auto_scaling_groups(&query, token).await?;
+            let mut groups = page.groups.into_iter();
+            if let Some(found) = groups.find(|group| group.auto_scaling_group_name.as_deref() == Some(name)) {
+                return Ok(Some(found));
+            }
+            token = walk.token(page.next_token).map_err(|reason| endless(reason.to_owned()))?;
+            if token.is_none() {
+                return Ok(None);
+            }
+        }
+        Err(endless(format!("more than {PAGES_OF_ONE_MAX} pages for one group")))
     }
 
     /// The launch settings of a group as of `reading`. Describes the group again if they changed since.
@@ -132,7 +146,12 @@ impl Groups {
                     let arn = group.auto_scaling_group_arn();
                     tracing::warn!(arn, "Auto Scaling group has no name; ignoring it");
                 }
-                !name.is_empty() && found.insert(name.to_owned())
+                // The filters are AWS's to honour.
+                let is_asked_for = match query {
+                    GroupQuery::Filtered(_) => self.is_configured(name, group),
+                    GroupQuery::Named(_) | GroupQuery::One(_) => true,
+                };
+                !name.is_empty() && is_asked_for && found.insert(name.to_owned())
             });
             self.shifts.refresh(&groups).await;
             page(groups);

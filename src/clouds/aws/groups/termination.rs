@@ -89,8 +89,12 @@ impl Groups {
         }
         match error {
             // Nothing was done: AWS does not know the batch form here, or it refused the batch because of one instance.
-            CloudError::Refused(_) | CloudError::NotFound(_) => {
-                self.terminate_singly(batch, Singles::until(send_until), deletion).await
+            CloudError::Refused(_) => self.terminate_singly(batch, Singles::until(send_until), deletion).await,
+            // One of them has left the group. The form for one instance names no group: if it is in another one by now, it
+            // would be terminated there.
+            CloudError::NotFound(_) => {
+                let singles = Singles::until(send_until).of_group(group);
+                self.terminate_singly(batch, singles, deletion).await
             }
             // Nothing was done here either: one of the instances is busy, or the whole group.
             CloudError::Conflict(_) => self.terminate_around_busy(batch, send_until, deletion).await,
@@ -125,7 +129,7 @@ impl Groups {
         loop {
             while singles.may_send(sent.len()) {
                 let Some(target) = waiting.next() else { break };
-                sent.push(terminate_one(&*self.scaling, target));
+                sent.push(terminate_one(&*self.scaling, singles.group.clone(), target));
             }
             let Some((target, response)) = sent.next().await else { break };
             singles.finish(target, response, deletion);
@@ -148,11 +152,18 @@ struct Singles {
     send_until: Instant,
     /// The error that keeps the remaining terminations from being sent.
     stopped: Option<CloudError>,
+    /// The group that each names, where AWS knows that form.
+    group: Option<String>,
 }
 
 impl Singles {
     fn until(send_until: Instant) -> Self {
-        Self { conflicts: None, send_until, stopped: None }
+        Self { conflicts: None, send_until, stopped: None, group: None }
+    }
+
+    /// Each names the group.
+    fn of_group(self, group: &str) -> Self {
+        Self { group: Some(group.to_owned()), ..self }
     }
 
     /// After a batch that met a conflict.
@@ -263,8 +274,18 @@ fn targets(basis: &GroupReading, ids: &[ProviderId], deletion: &mut Deletion) ->
     targets
 }
 
-async fn terminate_one<'a>(scaling: &dyn AutoScalingApi, target: &'a Target) -> (&'a Target, Result<(), CloudError>) {
-    let response = scaling.terminate_instance(&target.instance, target.is_counted).await;
+async fn terminate_one<'a>(
+    scaling: &dyn AutoScalingApi,
+    group: Option<String>,
+    target: &'a Target,
+) -> (&'a Target, Result<(), CloudError>) {
+    let response = match group {
+        Some(group) => {
+            let instance = std::slice::from_ref(&target.instance);
+            scaling.terminate_instances(&group, instance, target.is_counted).await.map(drop)
+        }
+        None => scaling.terminate_instance(&target.instance, target.is_counted).await,
+    };
     (target, response)
 }
 

@@ -10,16 +10,22 @@ use aws_sdk_autoscaling::error::{ProvideErrorMetadata, SdkError};
 use crate::cloud::text::{MESSAGE_CHARS_MAX, error_chain, shorten};
 use crate::cloud::{CloudError, FailureClass, Fault};
 
-const THROTTLED: [&str; 9] = [
+// The SDK's own list (aws-runtime, retries/classifiers.rs), and RequestThrottledException.
+const THROTTLED: [&str; 14] = [
     "BandwidthLimitExceeded",
+    "EC2ThrottledException",
+    "LimitExceededException",
     "PriorRequestNotComplete",
+    "ProvisionedThroughputExceededException",
     "RequestLimitExceeded",
     "RequestThrottled",
     "RequestThrottledException",
+    "SlowDown",
     "ThrottledException",
     "Throttling",
     "ThrottlingException",
     "TooManyRequestsException",
+    "TransactionInProgressException",
 ];
 
 const DENIED: [&str; 19] = [
@@ -160,7 +166,7 @@ impl FailedCall {
         let status = raw.map(|raw| raw.status().as_u16());
         let is_awss = metadata.is_some_and(|meta| meta.code().is_some());
         let text = match status {
-            Some(status) if !is_awss && chain.contains(UNHANDLED) => {
+            Some(status) if !is_awss && status >= 300 && chain.contains(UNHANDLED) => {
                 format!("HTTP {status}, and its body is not an error of AWS: a proxy may have answered")
             }
             Some(status) => format!("HTTP {status}: {chain}"),

@@ -102,7 +102,7 @@ impl HttpConnector for BoundedConnector {
             let read = match response.status().is_success() {
                 true => read_body(body, limit).await,
                 // Without the end of its body, an error still has its status.
-                false => read_beginning(body, AWS_ERROR).await,
+                false => Ok(read_beginning(body, AWS_ERROR).await),
             };
             let body = read.map_err(|error| ConnectorError::io(error.into()))?;
             if names_a_role && response.status().is_success() && !is_role(&body) {

@@ -12,6 +12,7 @@ use aws_sdk_autoscaling::config::interceptors::{
 };
 use aws_sdk_autoscaling::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_sdk_autoscaling::operation::describe_auto_scaling_groups::DescribeAutoScalingGroupsOutput;
+use aws_sdk_autoscaling::operation::set_desired_capacity::SetDesiredCapacityOutput;
 use aws_sdk_autoscaling::primitives::{DateTime, DateTimeFormat};
 use aws_smithy_types::config_bag::{Storable, StoreReplace};
 use tokio::time::Instant;
@@ -110,7 +111,16 @@ impl Intercept for Responses {
             }
             return Ok(());
         }
-        if xml::is_complete(body) { Ok(()) } else { Err("the response ends early".into()) }
+        if !xml::is_complete(body) {
+            return Err("the response ends early".into());
+        }
+        // The SDK decodes no body of this response. A proxy may respond with a page of its own.
+        let output =
+            context.output_or_error().ok().and_then(|output| output.downcast_ref::<SetDesiredCapacityOutput>());
+        if output.is_some() && !body.trim_ascii().is_empty() && !xml::is_root(body, b"SetDesiredCapacityResponse") {
+            return Err("the body is not a response to SetDesiredCapacity: a proxy may have answered".into());
+        }
+        Ok(())
     }
 
     // The SDK fills in 0 for a size that AWS did not send.

@@ -40,6 +40,16 @@ pub(in crate::clouds::aws) fn is_complete(text: &[u8]) -> bool {
     is_begun && depth == 0
 }
 
+/// Whether this is the root of the text.
+pub(in crate::clouds::aws) fn is_root(text: &[u8], name: &[u8]) -> bool {
+    match tags(text).next() {
+        Some(Tag::Open(root)) => root == name,
+        // Without anything inside, its name is not read.
+        Some(Tag::Empty) => text.windows(name.len()).any(|part| part == name),
+        _ => false,
+    }
+}
+
 /// The sizes in each group of a DescribeAutoScalingGroups response, in its order.
 pub(in crate::clouds::aws) fn sizes_found(text: &[u8]) -> Vec<SizesFound> {
     let (mut path, mut groups) = (Vec::new(), Vec::new());
@@ -95,6 +105,20 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn the_root_of_a_response_is_recognised() {
+        let is_root = |text: &str| is_root(text.as_bytes(), b"SetDesiredCapacityResponse");
+        assert!(is_root(
+            "<?xml version=\"1.0\"?><SetDesiredCapacityResponse xmlns=\"x\"><a/></SetDesiredCapacityResponse>"
+        ));
+        assert!(is_root("<SetDesiredCapacityResponse/>"));
+        for page in
+            ["<!doctype html><html><body>SetDesiredCapacityResponse</body></html>", "<ErrorResponse/>", "ok", ""]
+        {
+            assert!(!is_root(page), "{page}");
+        }
+    }
 
     const TWO_GROUPS: &str = "<?xml version=\"1.0\"?>\n<R xmlns=\"http://autoscaling.amazonaws.com/doc/2011-01-01/\"><Result>\
         <AutoScalingGroups><member><MinSize>0</MinSize><MaxSize>1</MaxSize><DesiredCapacity>0</DesiredCapacity><Tags/>\

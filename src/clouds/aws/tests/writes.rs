@@ -190,11 +190,17 @@ async fn a_busy_group_or_a_missing_instance_does_not_disable_the_batch_form() {
     }
     assert!(matches!(aws.delete_instances(&basis, &ids).await, Err(CloudError::Conflict(_))));
     fake.fail("TerminateInstances", "ValidationError", "No managed instance found for instance ID: i-1", 400);
-    fake.fail("TerminateInstance i-1", "ValidationError", "No managed instance found for instance ID: i-1", 400);
+    fake.fail("TerminateInstances asg: i-1", "ValidationError", "No managed instance found for instance ID: i-1", 400);
+    let before = fake.calls("TerminateInstance").len();
     let deletion = aws.delete_instances(&basis, &ids).await.expect("accepted");
     assert_eq!((deletion.accepted.len(), deletion.already_gone), (2, vec![id(1)]));
+    assert_eq!(
+        fake.calls("TerminateInstance").len(),
+        before,
+        "without the group, i-1 would be terminated in another one"
+    );
     aws.delete_instances(&basis, &ids).await.expect("accepted");
-    assert_eq!(fake.calls("TerminateInstances").len(), 3);
+    assert_eq!(fake.calls("TerminateInstances").len(), 6);
 }
 
 #[tokio::test]
@@ -276,12 +282,13 @@ async fn terminations_with_an_unknown_outcome_are_named_although_none_was_accept
     let aws = fake.aws(Settings::default());
     let basis = observed(&aws, "asg").await;
     fake.fail("TerminateInstances", "ValidationError", "No managed instance found for instance ID: i-1", 400);
-    fake.fail("TerminateInstance i-0", "InternalFailure", "oops", 500);
-    fake.fail("TerminateInstance i-1", "ValidationError", "No managed instance found for instance ID: i-1", 400);
+    fake.fail("TerminateInstances asg: i-0", "InternalFailure", "oops", 500);
+    fake.fail("TerminateInstances asg: i-1", "ValidationError", "No managed instance found for instance ID: i-1", 400);
     let deletion = aws.delete_instances(&basis, &[id(0), id(1), id(2)]).await.expect("one may be accepted");
     let unknown: Vec<_> = deletion.refused.iter().filter(|(_, error)| error.outcome_unknown()).collect();
     assert_eq!(unknown.iter().map(|(id, _)| id).collect::<Vec<_>>(), [&id(0)]);
-    assert_eq!(fake.calls("TerminateInstance").len(), 2, "the one in standby is not sent after that");
+    let sent = [fake.calls("TerminateInstances").len(), fake.calls("TerminateInstance").len()];
+    assert_eq!(sent, [3, 0], "the one in standby is not sent after that");
     assert!(matches!(&deletion.refused[1], (refused, CloudError::Conflict(_)) if *refused == id(2)));
 }
 

@@ -41,11 +41,13 @@ pub(super) fn handle(
     let pending =
         response.status.as_u16() == 202 || provisioning(&response.body).is_some_and(|state| !is_terminal(&state));
     let header = |name| response.header(name).and_then(|text| client.endpoint().join(text).ok());
-    let found = header("azure-asyncoperation")
-        .map(|url| (PollMethod::AsyncOperation, url))
-        .or_else(|| header("location").filter(|_| pending).map(|url| (PollMethod::Location, url)))
-        .or_else(|| target.filter(|_| pending).map(|url| (PollMethod::Resource, url.clone())));
-    let (method, url) = found?;
+    let named = [
+        header("azure-asyncoperation").map(|url| (PollMethod::AsyncOperation, url)),
+        header("location").filter(|_| pending).map(|url| (PollMethod::Location, url)),
+    ];
+    let named: Vec<_> = named.into_iter().flatten().collect();
+    let usable = named.iter().find(|(_, url)| client.is_on_endpoint(url)).or_else(|| named.first()).cloned();
+    let (method, url) = usable.or_else(|| target.filter(|_| pending).map(|url| (PollMethod::Resource, url.clone())))?;
     if !client.is_on_endpoint(&url) {
         tracing::warn!(
             operation = context.operation,

@@ -95,6 +95,9 @@ impl ArmScaleSets {
         target: &str,
     ) -> Result<Option<OperationHandle>, CloudError> {
         let response = response(call.context(), sdk_call)?;
+        if !is_of_azure(&response.body) {
+            return Err(call.context().unintelligible("the body of an accepted write is an error, or none of Azure's"));
+        }
         let target = self.client.endpoint().join(target).ok();
         Ok(lro::handle(&self.client, call.context(), &response, target.as_ref()))
     }
@@ -106,6 +109,12 @@ pub(super) fn check_number(context: ErrorContext<'_>, items: usize) -> Result<()
         return Ok(());
     }
     Err(context.unintelligible(&format!("the list has more than {AZURE_LIST_ITEMS_MAX} items")))
+}
+
+/// Whether a body can be Azure's response to a write that it accepted. A proxy may respond with a page of its own.
+fn is_of_azure(body: &[u8]) -> bool {
+    let is_accepted = |body: Value| body.get("error").is_none_or(Value::is_null);
+    body.trim_ascii().is_empty() || serde_json::from_slice(body).is_ok_and(is_accepted)
 }
 
 fn response(context: ErrorContext<'_>, sdk_call: &SdkCall) -> Result<HttpResponse, CloudError> {
@@ -196,10 +205,13 @@ impl ScaleSetApi for ArmScaleSets {
             let request = request.filter(filter);
             if query.with_view { request.expand("instanceView").into_stream() } else { request.into_stream() }
         };
-        // The filter is Azure's to honour. A VM that names another scale set is none of this one's (law 1).
-        let own = |item: Value| decode::is_in_scale_set(&item, scale_set_id).then(|| machine(item));
-        let items = self.list(call.clone(), list, own).await?;
-        all_machines(call.context(), items.into_iter().flatten().collect())
+        // The filter is Azure's to honour. A VM that names another scale set is none of this one's, nor is one that names
+        // none where others name this one (law 1).
+        let is_in = |item: Value| (decode::is_in_scale_set(&item, scale_set_id), machine(item));
+        let items = self.list(call.clone(), list, is_in).await?;
+        let says_so = items.iter().any(|(is_in, _)| *is_in == Some(true));
+        let own = items.into_iter().filter(|(is_in, _)| is_in.unwrap_or(!says_so));
+        all_machines(call.context(), own.map(|(_, machine)| machine).collect())
     }
 
     async fn set_capacity(

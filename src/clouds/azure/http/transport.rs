@@ -146,7 +146,7 @@ impl Transport {
             let read = match parts.status.is_success() {
                 true => read_body(body, size).await,
                 // Without the end of its body, an error still has its status.
-                false => read_beginning(body, AZURE_ERROR).await,
+                false => Ok(read_beginning(body, AZURE_ERROR).await),
             };
             let body = read.map_err(|error| match error {
                 BodyError::TooLong(bytes) => TransportError::TooLong(bytes),

@@ -285,6 +285,18 @@ async fn after_instance_views_failed_the_next_lists_do_not_wait_for_them() {
     assert_eq!((fake.calls("uniform").len(), fake.calls("uniform-plain").len()), (3, 3));
 }
 
+#[tokio::test]
+async fn a_list_that_azure_refuses_with_views_is_read_without_them() {
+    for error in
+        [CloudError::Refused(fault("InvalidParameter", "$expand")), CloudError::Unintelligible(fault("", "HTML"))]
+    {
+        let fake = FakeApi::with(vec![set("pool", 1)]);
+        let azure = fake.azure(named(&["pool"]));
+        fake.fail("uniform", error);
+        assert_eq!(instances(&azure, "pool").await.len(), 1);
+    }
+}
+
 /// The pause would otherwise end with a list of the views, which is what Azure asked to pause.
 #[tokio::test(start_paused = true)]
 async fn after_a_pause_that_azure_asked_for_instead_of_views_a_list_without_them_comes_first() {

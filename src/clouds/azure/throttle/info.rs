@@ -25,6 +25,10 @@ const SUBSCRIPTION_BUDGETS: [(&str, &str); 6] = [
 /// Accepted writes carry this policy with 0, because nothing is queued. It is not a budget that calls use up.
 const QUEUED_OPERATIONS: &str = "VmssQueuedVMOperations";
 
+/// The longest pause after a response that says that the service is unavailable. No budget is spent then, and a proxy or a
+/// gateway may name any time.
+const UNAVAILABLE_MAX: Duration = Duration::from_secs(60);
+
 /// The kinds of calls that Azure is expected to keep separate budgets for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(in crate::clouds::azure) enum Bucket {
@@ -65,6 +69,11 @@ impl fmt::Display for Bucket {
 }
 
 impl Bucket {
+    /// Whether it is part of a write to one scale set. Each scale set has a small budget of its own for these.
+    pub(in crate::clouds::azure) fn is_for_write(self) -> bool {
+        self.is_write() || self == Self::SetGet
+    }
+
     pub(in crate::clouds::azure) fn is_write(self) -> bool {
         matches!(self, Self::Update | Self::Delete)
     }
@@ -122,6 +131,7 @@ impl ThrottleInfo {
             Some(Pause::of_throttling(response, error.as_ref(), &remaining, wait))
         } else {
             let is_unavailable = status == 503 && wait.is_some();
+            let wait = wait.map(|wait| wait.min(UNAVAILABLE_MAX));
             is_unavailable.then_some(Pause { wait, policy: None, whole_subscription: false, is_of_target: true })
         };
         Self { remaining, pause }

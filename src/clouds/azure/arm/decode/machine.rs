@@ -14,8 +14,6 @@ use crate::cloud::text::{MESSAGE_CHARS_MAX, shorten};
 #[serde(default, rename_all = "camelCase")]
 pub(in crate::clouds::azure) struct RawMachine {
     id: Option<String>,
-    name: Option<String>,
-    instance_id: Option<String>,
     properties: Option<RawMachineProperties>,
 }
 
@@ -55,10 +53,10 @@ pub(in crate::clouds::azure) fn lacks_id(item: &Value) -> bool {
     item.is_object() && item.get("id").is_none_or(|id| id.is_null() || id.as_str().is_some_and(str::is_empty))
 }
 
-/// Whether an item of a list of a resource group's VMs is in this scale set, as far as it says.
-pub(in crate::clouds::azure) fn is_in_scale_set(item: &Value, scale_set_id: &str) -> bool {
-    let named = item.pointer("/properties/virtualMachineScaleSet/id").and_then(Value::as_str);
-    named.is_none_or(|named| named.eq_ignore_ascii_case(scale_set_id))
+/// Whether an item of a list of a resource group's VMs is in this scale set; `None` if it names no scale set.
+pub(in crate::clouds::azure) fn is_in_scale_set(item: &Value, scale_set_id: &str) -> Option<bool> {
+    let named = item.pointer("/properties/virtualMachineScaleSet/id").and_then(Value::as_str)?;
+    Some(named.eq_ignore_ascii_case(scale_set_id))
 }
 
 impl RawExtension {
@@ -81,10 +79,9 @@ impl TryFrom<RawMachine> for VirtualMachine {
 
     fn try_from(raw: RawMachine) -> Result<Self, String> {
         let id = raw.id.filter(|id| !id.is_empty()).ok_or("it has no ID")?;
-        // Uniform scale sets delete by instance ID, flexible ones by name. Both are the last segment of the ARM ID.
-        let delete_by = raw.instance_id.or_else(|| raw.name.filter(|_| !id.contains("/virtualMachineScaleSets/")));
-        let last = || id.rsplit('/').next().unwrap_or_default().to_owned();
-        let delete_by = delete_by.filter(|name| !name.is_empty()).unwrap_or_else(last);
+        // Uniform scale sets delete by instance ID, flexible ones by name. Both are the last segment of the ARM ID, which is
+        // what the autoscaler names: a field that said something else would name another VM (law 1).
+        let delete_by = id.rsplit('/').next().unwrap_or_default().to_owned();
         let properties = raw.properties.unwrap_or_default();
         let (statuses, extensions) = match properties.instance_view {
             None => (None, None),

@@ -128,6 +128,8 @@ fn a_machine_is_read_with_its_failed_extensions() {
     assert_eq!(undated.created, None);
     let bare = machine(json!({ "id": uniform, "name": "one_3" })).expect("a machine");
     assert_eq!((bare.delete_by.as_str(), bare.statuses), ("3", None), "without a view there is no state");
+    let other = machine(json!({ "id": uniform, "name": "one_4", "instanceId": "4" })).expect("a machine");
+    assert_eq!(other.delete_by, "3", "what the autoscaler names is the ID");
     let viewed = machine(json!({ "id": uniform, "properties": { "instanceView": {} } })).expect("a machine");
     assert_eq!(viewed.statuses, Some(vec![]));
     machine(json!({ "name": "one_3", "id": "" })).expect_err("it could not be deleted");

@@ -133,6 +133,17 @@ async fn a_503_with_retry_after_suspends_calls() {
     assert_eq!(limiter.admit(Bucket::SetList, "rg"), Err(5 * SECOND));
     limiter.record(Bucket::SetGet, "one", info(503, &[], &json!({})));
     assert_eq!(limiter.admit(Bucket::SetGet, "one"), Ok(()));
+    limiter.record(Bucket::SetGet, "two", info(503, &[("retry-after", "86400")], &json!({})));
+    assert_eq!(limiter.admit(Bucket::SetGet, "two"), Err(60 * SECOND), "a gateway may name any time");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_throttled_write_that_names_no_policy_suspends_no_write_to_another_scale_set() {
+    let limiter = CallLimiter::default();
+    for write in [Bucket::Update, Bucket::Delete, Bucket::SetGet] {
+        limiter.record(write, "one", refusal(&[("retry-after", "60")], None));
+        assert_eq!((limiter.admit(write, "one"), limiter.admit(write, "two")), (Err(60 * SECOND), Ok(())), "{write}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

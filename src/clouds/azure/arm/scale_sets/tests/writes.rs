@@ -46,6 +46,25 @@ async fn a_write_is_sent_once_with_any_response() {
 }
 
 #[tokio::test]
+async fn the_page_of_a_proxy_is_no_acceptance() {
+    for body in ["<!doctype html><p>Sign in</p>", r#"{"error":{"code":"Conflict","message":"no"}}"#] {
+        let server = Loopback::start([Reply::new(200, body), Reply::new(202, body)]).await;
+        let written = server.arm().set_capacity("one", Some("\"7\""), 5).await;
+        assert!(written.is_err_and(|error| error.outcome_unknown()), "{body}");
+        let deleted = server.arm().delete_machines("one", &["0".into()], false).await;
+        assert!(deleted.is_err_and(|error| error.outcome_unknown()), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn a_url_on_the_endpoint_is_polled_where_the_other_one_is_not() {
+    let accepted = Reply::new(202, "").header("azure-asyncoperation", "https://elsewhere.invalid/operation");
+    let server = Loopback::start([accepted.header("location", &format!("{{base}}{OPERATION}"))]).await;
+    let handle = server.arm().set_capacity("one", Some("\"7\""), 5).await.expect("accepted").expect("a handle");
+    assert_eq!(handle.0, format!("location {}{OPERATION}", server.base()));
+}
+
+#[tokio::test]
 async fn even_an_awaited_builder_cannot_send_a_write_twice() {
     let updating = json!({ "properties": { "provisioningState": "Updating" } });
     let server = Loopback::start((0..3).map(|_| Reply::new(202, &updating).header("retry-after", "0"))).await;
