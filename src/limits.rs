@@ -9,7 +9,7 @@ mod file;
 use std::time::Duration;
 
 pub use body::{BodyError, read_beginning, read_body};
-pub use file::read_file;
+pub use file::{read_file, too_large};
 
 const KIB: usize = 1024;
 const MIB: usize = 1024 * KIB;

@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 
 use super::autoscaler::AutoscalerArguments;
 use super::output::{Output, columns, print};
-use super::{CommandError, clouds, serve};
+use super::{CommandError, clouds, patience, serve};
 use crate::check::{Code, Finding, Severity, summary};
 use crate::cloud::text::shell_word;
 use crate::config::{self, Config};
@@ -29,7 +29,7 @@ pub(super) struct Check {
     #[arg(long, value_enum, default_value_t = FailOn::Error)]
     fail_on: FailOn,
     /// Repeat the check until it passes; begin none after this long.
-    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = patience::wait)]
     wait: Option<Duration>,
     /// List the codes of all checks, and check nothing.
     #[arg(long)]

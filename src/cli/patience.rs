@@ -12,11 +12,25 @@ use crate::fleet::Fleet;
 /// A command that takes longer than this prints what it waits for, and does so again at this interval.
 const PROGRESS_EVERY: Duration = Duration::from_secs(2);
 
+/// The longest that a command can wait: longer than anyone does.
+const WAIT_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Reads how long to wait.
+pub(super) fn wait(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(wait) if wait > WAIT_MAX => {
+            Err("a command waits for a day at most; write, for example, 90s or 1h".to_owned())
+        }
+        Ok(wait) => Ok(wait),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 /// How long a command waits.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(super) struct Patience {
     /// How long reading the sources may take.
-    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = wait)]
     timeout: Duration,
 }
 

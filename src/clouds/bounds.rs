@@ -10,7 +10,7 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// The group's own bounds within those of the configuration, and a warning if the two differ. `own` introduces the
+    /// The bounds of the configuration within the group's own, and a warning if the two differ. `own` introduces the
     /// group's bounds in the warning, as in "the tags of the scale set say".
     pub(super) fn within(self, spec: &NodeGroupSpec, own: &str) -> (Self, Option<String>) {
         let Self { min, max } = self;
@@ -18,12 +18,15 @@ impl Bounds {
             return (self, None);
         }
         let differ = format!("configured as {}:{}, but {own} {min}:{max}", spec.min, spec.max);
-        let (min, max) = (min.max(spec.min), max.min(spec.max));
-        if min > max {
-            let warning = format!("{differ}; these bounds do not overlap, so the group's own bounds are used");
-            return (self, Some(warning));
-        }
-        (Self { min, max }, Some(format!("{differ}; {min}:{max} is used")))
+        // Where the two do not overlap, this is the one size of the group's own that is closest to the configuration.
+        let (min, max) = (spec.min.clamp(min, max), spec.max.clamp(min, max));
+        let apart = if self.overlaps(spec) { "" } else { "these bounds do not overlap, so " };
+        (Self { min, max }, Some(format!("{differ}; {apart}{min}:{max} is used")))
+    }
+
+    /// Whether there is a size that the group and the configuration both allow.
+    pub(super) fn overlaps(self, spec: &NodeGroupSpec) -> bool {
+        self.min <= spec.max && spec.min <= self.max
     }
 }
 
@@ -42,8 +45,10 @@ mod tests {
         let (min, max, warning) = within((2, 10), "1:5:pool");
         assert_eq!((min, max), (2, 5));
         assert_eq!(warning.as_deref(), Some("configured as 1:5, but its tags say 2:10; 2:5 is used"));
-        let (min, max, warning) = within((6, 10), "1:5:pool");
-        assert_eq!((min, max), (6, 10));
-        assert!(warning.is_some_and(|warning| warning.contains("do not overlap")));
+        for (spec, only) in [("1:5:pool", 6), ("0:0:pool", 6), ("11:20:pool", 10)] {
+            let (min, max, warning) = within((6, 10), spec);
+            assert_eq!((min, max), (only, only), "{spec}: it does not grow past what is configured");
+            assert!(warning.is_some_and(|warning| warning.contains("do not overlap")));
+        }
     }
 }

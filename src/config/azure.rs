@@ -95,8 +95,7 @@ pub(super) fn settings(
         None => Layer::new(),
     };
     layer.extend(cloud_config::from_environment(context)?);
-    layer.extend(input.layer);
-    let keys = Keys(layer);
+    let keys = Keys(over(layer, input.layer, context));
     if let Some(vm_type) = keys.get("vmType").filter(|vm_type| !vm_type.value.eq_ignore_ascii_case("vmss")) {
         context
             .warnings
@@ -130,6 +129,30 @@ pub(super) fn settings(
         detailed_extension_messages: keys.switch("enableDetailedCSEMessage").unwrap_or(false),
         label_predictions: keys.switch("enableLabelPredictionsOnTemplate").unwrap_or(true),
     })
+}
+
+/// What chooses between the ways to sign in.
+const SWITCHES: [&str; 2] = ["useManagedIdentityExtension", "useFederatedWorkloadIdentityExtension"];
+
+/// The values of headcount.yaml over those of the in-tree configuration. A secret or a certificate in headcount.yaml is
+/// used even if the in-tree configuration chooses an identity.
+fn over(mut in_tree: Layer, own: Layer, context: &mut SourceContext<'_>) -> Layer {
+    let has_own = |keys: &[&str]| keys.iter().any(|key| own.contains_key(key));
+    if has_own(&["aadClientSecret", "aadClientCertPath"]) && !has_own(&SWITCHES) {
+        in_tree.retain(|key, _| !SWITCHES.contains(key) && *key != "authMethod");
+    }
+    // In-tree, an identity is used whatever the authMethod says.
+    let is_on = |key: &&str| own.get(key).or_else(|| in_tree.get(key)).is_some_and(|switch| switch.value == "true");
+    if SWITCHES.iter().any(is_on)
+        && let Some(method) = in_tree.remove("authMethod").filter(|method| method.value != "principal")
+    {
+        let (place, method) = (method.place, method.value);
+        context
+            .warnings
+            .push(format!("{place}: authMethod {method:?} has no effect, because an identity is chosen as well"));
+    }
+    in_tree.extend(own);
+    in_tree
 }
 
 /// Chooses the credential as the in-tree provider does.

@@ -23,6 +23,13 @@ pub(super) fn label_query(spec: &str) -> Result<LabelQuery, String> {
             ["min", bound] => query.min = Some(node_count(spec, "min", bound)?),
             ["max", bound] => query.max = Some(node_count(spec, "max", bound)?),
             [key, value] if !key.is_empty() && !value.is_empty() => {
+                // Azure compares the names of tags without case.
+                if query.labels.iter().any(|(known, of_known)| known.eq_ignore_ascii_case(key) && of_known != value) {
+                    return Err(format!(
+                        "{spec:?} requires two values of tag {key:?}, which no scale set can have; to accept either, write \
+                         two specifications"
+                    ));
+                }
                 query.labels.push((key.to_owned(), value.to_owned()))
             }
             _ => return Err(format!("{spec:?}: {condition:?} is not of the form key=value, as in {EXAMPLE}")),
@@ -117,6 +124,7 @@ mod tests {
             ("label:a=b,min=x", r#"min "x" is not a whole number"#),
             ("label:a=b,max=-1", r#"max "-1" is not a whole number"#),
             ("label:a=b,min=3,max=2", "min 3 is greater than max 2"),
+            ("label:a=b,A=c", r#"two values of tag "A""#),
         ] {
             let error = label_query(spec).expect_err(spec);
             assert!(error.contains(expected), "{spec}: {error}");

@@ -14,9 +14,9 @@ use super::yaml::{checked, optional};
 use crate::cloud::{CapacityIs, GrowsBy, ReservedProfile};
 use crate::fleet::options::Options;
 use crate::fleet::{ForeignPolicy, Policy, QuotaPolicy, ZonePolicy};
-use crate::instance_types::Quantity;
 use crate::instance_types::memory_model::OverheadError;
 use crate::instance_types::resource_slices::DeviceSlice;
+use crate::instance_types::{Quantity, check_capacity};
 use crate::template::{GroupOverrides, ReservedRule, Threshold, ThresholdError, parse_profile};
 
 /// Checks the labels that nodes of a group have.
@@ -35,7 +35,7 @@ pub(super) fn policy(group: file::Group, path: &Path) -> Result<Policy, ConfigEr
         pattern => Ok(WildMatch::new(pattern)),
     })?;
     let overrides = GroupOverrides {
-        capacity: quantities(group.capacity, path)?,
+        capacity: quantities(group.capacity, path, check_capacity)?,
         labels: labels(group.labels, path)?,
         taints: group
             .taints
@@ -112,8 +112,8 @@ fn reserved(reserved: file::Reserved, path: &Path) -> Result<ReservedRule, Confi
     Ok(ReservedRule {
         profile: optional(reserved.profile.as_ref(), path, |name| profile(name))?,
         max_pods: optional(reserved.max_pods.as_ref(), path, max_pods)?,
-        kube_reserved: quantities(reserved.kube_reserved, path)?,
-        system_reserved: quantities(reserved.system_reserved, path)?,
+        kube_reserved: quantities(reserved.kube_reserved, path, check_reserved)?,
+        system_reserved: quantities(reserved.system_reserved, path, check_reserved)?,
         eviction_hard: thresholds(reserved.eviction_hard, path)?,
     })
 }
@@ -141,8 +141,30 @@ fn options(options: &file::Options, path: &Path) -> Result<Options, ConfigError>
     })
 }
 
-fn quantities(map: BTreeMap<String, Text>, path: &Path) -> Result<BTreeMap<String, Quantity>, ConfigError> {
-    map.into_iter().map(|(name, text)| Ok((name, checked(&text, path, |text| scalar::quantity(text))?))).collect()
+/// Reads quantities by the names of their resources.
+fn quantities(
+    map: BTreeMap<String, Text>,
+    path: &Path,
+    check: fn(&str, Quantity) -> Result<(), String>,
+) -> Result<BTreeMap<String, Quantity>, ConfigError> {
+    let of = |(name, text): (String, Text)| {
+        let quantity = checked(&text, path, |text| {
+            let quantity = scalar::quantity(text)?;
+            check(&name, quantity).map(|()| quantity)
+        })?;
+        Ok((name, quantity))
+    };
+    map.into_iter().map(of).collect()
+}
+
+/// What a kubelet can reserve of a node.
+const RESERVABLE: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pid"];
+
+fn check_reserved(name: &str, _: Quantity) -> Result<(), String> {
+    match RESERVABLE.contains(&name) {
+        true => Ok(()),
+        false => Err(format!("a kubelet reserves no {name:?}; write one of {}", RESERVABLE.join(", "))),
+    }
 }
 
 /// The eviction signals that reduce allocatable. The others reserve neither memory nor storage.

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 
 use super::quantity::Quantity;
-use crate::cloud::{Architecture, InstanceType};
+use crate::cloud::{Architecture, InstanceType, is_qualified_name};
 
 /// The figures of an instance type from one origin (a table, or the cloud). Missing figures come from the next origin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -75,8 +75,30 @@ impl fmt::Display for Entry {
 
 /// Whether a key can be a resource of a node: qualified by a domain, or one of those Kubernetes itself has.
 fn names_resource(key: &str) -> bool {
-    let qualified = key.split_once('/').is_some_and(|(domain, name)| !domain.is_empty() && !name.is_empty());
-    qualified || key == "ephemeral-storage" || key.starts_with("hugepages-") || key.starts_with("attachable-volumes-")
+    let is_qualified = key.contains('/') && is_qualified_name(key);
+    is_qualified
+        || key == "ephemeral-storage"
+        || key.starts_with("hugepages-")
+        || key.starts_with("attachable-volumes-")
+}
+
+/// Checks that a node's capacity can have this much of a resource of this name.
+///
+/// # Errors
+///
+/// If there is no such resource, or if it is counted and the quantity is not whole.
+pub fn check_capacity(name: &str, quantity: Quantity) -> Result<(), String> {
+    if !matches!(name, "cpu" | "memory" | "pods") && !names_resource(name) {
+        return Err(format!(
+            "unknown resource {name:?}; expected cpu, memory, pods, ephemeral-storage, hugepages-…, or a name with a \
+             domain, such as nvidia.com/gpu"
+        ));
+    }
+    let is_counted = name == "pods" || name.contains('/');
+    if is_counted && !quantity.is_whole() {
+        return Err(format!("{name} is counted; write a whole number"));
+    }
+    Ok(())
 }
 
 struct EntryVisitor;

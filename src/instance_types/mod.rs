@@ -14,7 +14,7 @@ pub mod resource_slices;
 mod table;
 
 pub use catalog::{Catalog, LearnedView, MemorySize, TypeCapacity};
-pub use entry::Entry;
+pub use entry::{Entry, check_capacity};
 pub use export::export;
 pub use learned::{
     Implausible, Learned, LearnedError, LearnedHost, LearnedHosts, LearnedType, LearnedTypes, NodeIdentity, NodeReport,

@@ -87,6 +87,11 @@ impl Quantity {
         u64::try_from(self.nanos / NANOS_PER_UNIT).unwrap_or_default()
     }
 
+    /// Whether it has no fraction.
+    pub fn is_whole(self) -> bool {
+        self.nanos % NANOS_PER_UNIT == 0
+    }
+
     /// The thousandths, rounded down; 0 if it is negative, `u64::MAX` if there are more.
     pub fn whole_millis(self) -> u64 {
         u64::try_from((self.nanos / (NANOS_PER_UNIT / 1000)).max(0)).unwrap_or(u64::MAX)

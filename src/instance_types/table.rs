@@ -82,7 +82,12 @@ impl Table {
         let options = serde_saphyr::options! { with_snippet: false };
         let document: Document = serde_saphyr::from_str_with_options(text, options).map_err(|error| {
             let (line, column) = error.location().map_or((0, 0), |at| (at.line(), at.column()));
-            let message = error.to_string();
+            let message = match error.without_snippet() {
+                serde_saphyr::Error::DuplicateMappingKey { key: Some(key), .. } => {
+                    format!("the key {key:?} is written twice; keep one of them")
+                }
+                other => other.to_string(),
+            };
             let message = message.strip_suffix(&format!(" at line {line}, column {column}")).unwrap_or(&message);
             TableError { origin: origin.to_owned(), line, column, message: message.to_owned() }
         })?;
@@ -190,7 +195,7 @@ mod tests {
             ("aws:\n  m5.large: {arch: x86_64}\n", "t.yaml:2:20: unknown arch \"x86_64\"; expected amd64 or arm64"),
             ("gcp:\n  n1: {cpu: 1}\n", "t.yaml:1:1: unknown field"),
             ("azure:\n  Standard_A: {cpu: 1}\n  standard_a: {cpu: 2}\n", "t.yaml:3:3: standard_a is listed twice"),
-            ("aws:\n  a: {cpu: 1}\n  a: {cpu: 2}\n", "t.yaml:3:3: duplicate mapping key"),
+            ("aws:\n  a: {cpu: 1}\n  a: {cpu: 2}\n", "t.yaml:3:3: the key \"a\" is written twice; keep one of them"),
             ("aws: [1]\n", "t.yaml:1:6:"),
             ("aws: {m5.large: 8Gi}\n", "t.yaml:1:17:"),
             ("aws: {\n", "t.yaml:"),

@@ -28,18 +28,21 @@ pub struct AutoscalerContainer {
     pub arguments: Vec<String>,
     /// Its environment. `None` for a variable whose value comes from elsewhere, such as a Secret.
     pub environment: BTreeMap<String, Option<String>>,
+    /// What the rest of its environment comes from, such as `Secret azure`.
+    pub environment_from: Vec<String>,
     /// The tag of its image, such as `v1.34.2`.
     pub tag: Option<String>,
 }
 
 /// What is used of a container.
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 struct Container {
     image: String,
     command: Vec<String>,
     args: Vec<String>,
     env: Vec<Variable>,
+    env_from: Vec<Value>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -59,7 +62,10 @@ impl AutoscalerContainer {
     ///
     /// If the text is not YAML.
     pub fn from_manifest(text: &str) -> Result<Option<Self>, String> {
-        let documents: Vec<Value> = serde_saphyr::from_multiple(text).map_err(|error| error.to_string())?;
+        // A snippet would show the lines around the fault, and a manifest may hold secrets.
+        let options = serde_saphyr::options! { with_snippet: false };
+        let documents: Vec<Value> =
+            serde_saphyr::from_multiple_with_options(text, options).map_err(|error| error.to_string())?;
         Ok(Self::find(&documents))
     }
 
@@ -150,32 +156,55 @@ fn expand(text: &str, environment: &BTreeMap<String, Option<String>>) -> String 
     expanded
 }
 
+/// The program.
+const PROGRAM: &str = "cluster-autoscaler";
+
+fn is_program(word: &str) -> bool {
+    word.rsplit('/').next() == Some(PROGRAM) && !word.starts_with('-')
+}
+
+/// The words of the command in a shell's script that runs the Cluster Autoscaler, up to a pipe or a redirection.
+fn command_in(script: &str) -> Option<Vec<String>> {
+    let script = script.replace("\\\n", " ");
+    let commands = script.lines().filter(|line| line.contains(char::is_whitespace)).filter_map(shlex::split);
+    let mut words = commands.map(|words| words.into_iter().skip_while(|word| !is_program(word)).peekable());
+    let command = words.find_map(|mut words| words.peek().is_some().then_some(words))?;
+    let is_operator = |word: &str| {
+        let word = word.trim_start_matches(|letter: char| letter.is_ascii_digit());
+        word.starts_with(['|', '&', ';', '<', '>'])
+    };
+    let mut arguments = Vec::new();
+    for word in command.take_while(|word| !is_operator(word)) {
+        let is_last = word.ends_with(';');
+        arguments.push(word.trim_end_matches(';').to_owned());
+        if is_last {
+            break;
+        }
+    }
+    Some(arguments)
+}
+
 /// Reads a container, and whether its image or program is the Cluster Autoscaler.
 fn read(deployment: &str, container: &Value) -> Option<(bool, AutoscalerContainer)> {
-    const PROGRAM: &str = "cluster-autoscaler";
     let container = Container::deserialize(container).ok()?;
     let environment = container.env.into_iter().map(|variable| (variable.name, variable.value)).collect();
-    // A shell's command line is one argument.
-    let arguments: Vec<String> = container
-        .command
-        .iter()
-        .chain(&container.args)
-        .map(|word| expand(word, &environment))
-        .flat_map(|word| match word.contains("cluster-autoscaler ") {
-            true => word.split_whitespace().map(str::to_owned).collect(),
-            false => vec![word],
-        })
-        .collect();
+    let words = container.command.iter().chain(&container.args).map(|word| expand(word, &environment));
+    let words: Vec<String> = words.collect();
+    // A shell's script is one argument. What comes before it are arguments of the shell.
+    let script = words.iter().filter(|word| !word.starts_with('-')).find_map(|word| command_in(word));
+    let arguments = script.unwrap_or(words);
     // A registry with a port has a colon too: registry:5000/cluster-autoscaler
     let image = container.image.split('@').next().unwrap_or_default();
     let (folder, image) = image.rsplit_once('/').map_or(("", image), |(folder, image)| (folder, image));
     let (image, tag) = image.split_once(':').map_or((image, None), |(image, tag)| (image, Some(tag)));
-    let is_program = |word: &String| word.rsplit('/').next() == Some(PROGRAM) && !word.starts_with('-');
     let is_named = (image.contains(PROGRAM) && !image.contains("exporter"))
         || folder.ends_with(PROGRAM)
-        || arguments.iter().any(is_program);
+        || arguments.iter().any(|word| is_program(word));
     let (deployment, tag) = (deployment.to_owned(), tag.map(str::to_owned));
-    Some((is_named, AutoscalerContainer { deployment, arguments, environment, tag }))
+    let named = |from: &Value, kind: &str, key: &str| Some(format!("{kind} {}", from[key]["name"].as_str()?));
+    let source = |from| named(from, "Secret", "secretRef").or_else(|| named(from, "ConfigMap", "configMapRef"));
+    let environment_from = container.env_from.iter().filter_map(source).collect();
+    Some((is_named, AutoscalerContainer { deployment, arguments, environment, environment_from, tag }))
 }
 
 impl Client {
@@ -232,6 +261,37 @@ spec: {template: {spec: {containers: [
                 .is_some_and(|found| found.tag.is_none())
         );
         assert_eq!(of("{image: proxy, args: [--listen=1]}"), None);
+    }
+
+    #[test]
+    fn the_command_of_a_shell_is_found_in_its_script() {
+        for script in [
+            r#"./cluster-autoscaler --v=4 --nodes="1:10:my asg" --balance-similar-node-groups 2>&1 | tee /dev/termination-log"#,
+            r#"exec ./cluster-autoscaler --v=4 '--nodes=1:10:my asg' --balance-similar-node-groups; sleep 5"#,
+            "set -e\n./cluster-autoscaler \\\n  --v=4 \\\n  --nodes='1:10:my asg' \\\n  --balance-similar-node-groups\necho done\n",
+        ] {
+            let container = serde_json::json!({"image": "mine", "command": ["/bin/sh", "-c", script]});
+            let (is_named, container) = read("ca", &container).expect("a container");
+            let words = ["./cluster-autoscaler", "--v=4", "--nodes=1:10:my asg", "--balance-similar-node-groups"];
+            assert!(is_named && container.arguments == words, "{script}: {:?}", container.arguments);
+        }
+    }
+
+    #[test]
+    fn what_the_environment_comes_from_is_named() {
+        let container = serde_json::json!({"image": "cluster-autoscaler", "envFrom": [
+            {"secretRef": {"name": "azure"}}, {"configMapRef": {"name": "settings"}}, {"prefix": "x"}]});
+        assert_eq!(
+            read("ca", &container).expect("a container").1.environment_from,
+            ["Secret azure", "ConfigMap settings"]
+        );
+    }
+
+    #[test]
+    fn an_error_in_a_manifest_shows_none_of_its_lines() {
+        let error =
+            AutoscalerContainer::from_manifest("env:\n- name: A\n  value: \"secret\n- name: B\n").expect_err("a quote");
+        assert!(error.contains("line") && !error.contains("secret"), "{error}");
     }
 
     #[test]

@@ -25,9 +25,14 @@ pub fn read_file(path: &Path, limit: Limit) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(u64::try_from(limit.bytes).unwrap_or(u64::MAX).saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() > limit.bytes {
-        return Err(wrong(format!("it is larger than {} KiB", limit.bytes >> 10)));
+        return Err(too_large(limit));
     }
     Ok(bytes)
+}
+
+/// The error for what has more bytes than its limit.
+pub fn too_large(limit: Limit) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, format!("it is larger than {} KiB", limit.bytes >> 10))
 }
 
 #[cfg(test)]

@@ -58,7 +58,12 @@ fn explicit_bounds(spec: &NodeGroupSpec, tags: &BTreeMap<String, String>) -> (Bo
         }
     };
     match own() {
-        Ok(own) => own.within(spec, "the tags of the scale set say"),
+        Ok(own) if own.overlaps(spec) => own.within(spec, "the tags of the scale set say"),
+        // Azure itself does not know these bounds, so they are no reason to exceed what is configured.
+        Ok(Bounds { min, max }) => {
+            let reason = format!("the bounds in its tags, {min}:{max}, do not overlap the configured ones");
+            (configured, Some(format!("{reason}; the configured {}:{} is used", spec.min, spec.max)))
+        }
         Err(reason) => (configured, Some(format!("{reason}; the configured {}:{} is used", spec.min, spec.max))),
     }
 }

@@ -33,6 +33,8 @@ pub struct InTree {
     pub arguments: Vec<String>,
     /// Its environment. `None` for a variable whose value comes from elsewhere, such as a Secret.
     pub environment: BTreeMap<String, Option<String>>,
+    /// What the rest of its environment comes from, such as `Secret azure`.
+    pub environment_from: Vec<String>,
     /// The tag of its image.
     pub release: Option<String>,
 }
@@ -79,8 +81,9 @@ pub struct Migration {
 /// Fails if the text is not YAML, or has no such container.
 pub fn from_deployment(text: &str) -> Result<InTree, MigrateError> {
     let found = AutoscalerContainer::from_manifest(text).map_err(MigrateError::Yaml)?;
-    let AutoscalerContainer { arguments, environment, tag, .. } = found.ok_or(MigrateError::NoAutoscaler)?;
-    Ok(InTree { arguments, environment, release: tag })
+    let found = found.ok_or(MigrateError::NoAutoscaler)?;
+    let AutoscalerContainer { arguments, environment, environment_from, tag, .. } = found;
+    Ok(InTree { arguments, environment, environment_from, release: tag })
 }
 
 /// Computes what to use instead of an in-tree provider.

@@ -7,7 +7,7 @@ use crate::config::Provider;
 use crate::kubernetes::Flag;
 
 /// Environment variables that Headcount reads as the in-tree provider does.
-const MOVED: [&str; 3] = ["AWS_", "AZURE_", "ARM_"];
+const MOVED: [&str; 4] = ["AWS_", "AZURE_", "ARM_", "LOCATION"];
 
 /// What deploy/aws-iam-policy.json limits writes by.
 const ENABLED_TAG: &str = "k8s.io/cluster-autoscaler/enabled";
@@ -27,6 +27,12 @@ pub(super) fn notes(provider: Provider, given: &[Flag], before: &InTree) -> Vec<
     ];
     let has = |name: &str| given.iter().any(|flag| flag.name == name);
     notes.extend(moved(before));
+    if !before.environment_from.is_empty() {
+        notes.push(format!(
+            "Give Headcount's container the same envFrom, if credentials or settings of the cloud come from it: {}.",
+            before.environment_from.join(", ")
+        ));
+    }
     notes.extend(before.arguments.iter().filter(|word| word.contains("$(")).map(|word| {
         format!("The manifest does not show what {word} is in the container. headcount.yaml needs the value itself.")
     }));

@@ -68,6 +68,35 @@ fn the_file_is_read() {
 }
 
 #[test]
+fn a_secret_in_headcount_yaml_is_used_though_the_environment_chooses_an_identity() {
+    let own = "      resourceGroup: rg\n      tenantId: t\n      aadClientId: c\n      aadClientSecret: s\n";
+    for switch in ["ARM_USE_WORKLOAD_IDENTITY_EXTENSION", "ARM_USE_MANAGED_IDENTITY_EXTENSION"] {
+        let config = yaml(own, &[(switch, "true")]).expect("good");
+        assert!(matches!(azure(&config).credential, Some(Credential::ClientSecret { .. })), "{switch}");
+        let switched = format!("{own}      useManagedIdentityExtension: true\n");
+        let config = yaml(&switched, &[]).expect("good");
+        assert!(
+            matches!(azure(&config).credential, Some(Credential::ManagedIdentity { .. })),
+            "its own switch is used"
+        );
+    }
+}
+
+#[test]
+fn an_identity_is_used_whatever_the_auth_method_of_the_file_says() {
+    for method in ["msi", "cli"] {
+        let file =
+            format!(r#"{{"resourceGroup": "rg", "useManagedIdentityExtension": true, "authMethod": "{method}"}}"#);
+        let (settings, warnings) = in_tree(&file, &[]).expect("good");
+        assert!(matches!(settings.credential, Some(Credential::ManagedIdentity { .. })), "{method}");
+        assert!(warnings.iter().any(|warning| warning.contains("has no effect")), "{warnings:?}");
+    }
+    let config =
+        yaml("      resourceGroup: rg\n      authMethod: cli\n", &[("ARM_USE_MANAGED_IDENTITY_EXTENSION", "true")]);
+    assert_eq!(azure(&config.expect("good")).credential, Some(Credential::Cli), "that of headcount.yaml comes first");
+}
+
+#[test]
 fn the_environment_overrides_the_file_unless_blank() {
     let variables =
         [("ARM_RESOURCE_GROUP", "rg-env"), ("ARM_SUBSCRIPTION_ID", " \t"), ("AZURE_ENABLE_FORCE_DELETE", "0")];

@@ -1,6 +1,6 @@
 //! Turns AWS's description of an Auto Scaling group into a reading.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use aws_sdk_autoscaling::types::AutoScalingGroup;
@@ -24,8 +24,10 @@ pub(super) fn read(group: &AutoScalingGroup, spec: Option<&NodeGroupSpec>) -> Re
     let name = group.auto_scaling_group_name.as_deref().ok_or("the group has no name")?;
     let mut warnings = Vec::new();
     let mut instances = Vec::with_capacity(group.instances().len());
+    let mut listed = HashSet::new();
     for described in group.instances() {
-        instances.extend(lifecycle::instance(described)?);
+        // One that is listed twice is one instance.
+        instances.extend(lifecycle::instance(described)?.filter(|instance| listed.insert(instance.id.clone())));
     }
     let unit = CapacityUnit::of(group);
     let sizes = Sizes::read(group)?;
@@ -211,7 +213,8 @@ mod tests {
             (spec(1, 10), (1, 10), None),
             (spec(3, 20), (3, 10), Some("3:10 is used")),
             (spec(0, 5), (1, 5), Some("1:5 is used")),
-            (spec(11, 20), (1, 10), Some("do not overlap")),
+            (spec(11, 20), (10, 10), Some("do not overlap")),
+            (spec(0, 0), (1, 1), Some("do not overlap")),
         ] {
             let read = read(&group(1, 2, 10).build(), Some(&configured)).expect("a good group");
             assert_eq!((read.reading.min, read.reading.max), bounds, "{configured:?}");
@@ -219,6 +222,18 @@ mod tests {
             assert_eq!(read.warnings.len(), usize::from(warning.is_some()));
             assert!(read.warnings.iter().all(|text| text.contains(warning.unwrap_or_default())), "{:?}", read.warnings);
         }
+    }
+
+    #[test]
+    fn an_instance_that_is_listed_twice_counts_once() {
+        let instance = || {
+            let instance =
+                aws_sdk_autoscaling::types::Instance::builder().instance_id("i-1").availability_zone("us-east-1a");
+            instance.lifecycle_state(aws_sdk_autoscaling::types::LifecycleState::InService).build()
+        };
+        let read =
+            read(&group(0, 1, 2).instances(instance()).instances(instance()).build(), None).expect("a good group");
+        assert_eq!(read.reading.instances.map(|instances| instances.len()), Some(1));
     }
 
     #[test]
