@@ -23,8 +23,10 @@ pub enum ImageFamily {
     Ubuntu18,
     /// Ubuntu 20.04, and AKS's images of Ubuntu up to 22.04, which stay at Linux 5.15.
     Ubuntu20,
-    /// Ubuntu 22.04 and later.
+    /// Ubuntu 22.04 to 25.10.
     Ubuntu22,
+    /// Ubuntu 26.04 and later, with Linux 7.
+    Ubuntu26,
     /// Container Linux, and Flatcar before 3510.
     FlatcarEarly,
     /// Flatcar.
@@ -77,6 +79,7 @@ impl fmt::Display for ImageFamily {
             Self::Ubuntu18 => "Ubuntu up to 18.04",
             Self::Ubuntu20 => "Ubuntu with Linux 5.15",
             Self::Ubuntu22 => "Ubuntu from 22.04",
+            Self::Ubuntu26 => "Ubuntu from 26.04",
             Self::FlatcarEarly => "Flatcar before 3510",
             Self::Flatcar => "Flatcar",
             Self::AzureLinux => "Azure Linux",
@@ -164,8 +167,14 @@ impl ImageFamily {
         match gallery.as_str() {
             "aksubuntu" => {
                 let release = numbers(&name).find(|number| (1600..3000).contains(number));
-                Some(if release.is_some_and(|release| release <= 2204) { Self::Ubuntu20 } else { Self::Ubuntu22 })
+                Some(match release {
+                    Some(..=2204) => Self::Ubuntu20,
+                    Some(2604..) => Self::Ubuntu26,
+                    Some(_) | None => Self::Ubuntu22,
+                })
             }
+            // Azure Container Linux is made of Flatcar, and is assumed to have its partitions.
+            "aksazurelinux" if name.starts_with("acl") => Some(Self::Flatcar),
             "aksazurelinux" | "akscblmariner" => Some(Self::AzureLinux),
             "aksflatcar" => Some(Self::Flatcar),
             _ => None,
@@ -196,7 +205,8 @@ fn amazon_linux_2023(name: &str) -> ImageFamily {
 }
 
 fn ubuntu(name: &str) -> ImageFamily {
-    const RELEASES: [(&str, u32); 4] = [("trusty", 14), ("xenial", 16), ("bionic", 18), ("focal", 20)];
+    const RELEASES: [(&str, u32); 5] =
+        [("trusty", 14), ("xenial", 16), ("bionic", 18), ("focal", 20), ("resolute", 26)];
     let named = RELEASES.iter().find(|(codename, _)| name.contains(codename)).map(|(_, release)| *release);
     let written = || {
         let dotted = name.match_indices(".04").filter_map(|(at, _)| name.get(at.checked_sub(2)?..at)?.parse().ok());
@@ -205,6 +215,7 @@ fn ubuntu(name: &str) -> ImageFamily {
     match named.or_else(written) {
         Some(..=18) => ImageFamily::Ubuntu18,
         Some(..=20) => ImageFamily::Ubuntu20,
+        Some(26..) => ImageFamily::Ubuntu26,
         _ => ImageFamily::Ubuntu22,
     }
 }
@@ -248,6 +259,7 @@ mod tests {
             ("Ubuntu 20.04.4 LTS", Some(Ubuntu20)),
             ("Ubuntu 16.04.6 LTS", Some(Ubuntu18)),
             ("our-ubuntu", Some(Ubuntu22)),
+            ("ubuntu-eks/k8s_1.35/images/hvm-ssd-gp3/ubuntu-resolute-26.04-amd64-server-20260801", Some(Ubuntu26)),
             ("Flatcar-stable-3033.2.0-hvm", Some(FlatcarEarly)),
             ("Flatcar-stable-4230.2.1-hvm", Some(Flatcar)),
             ("Container Linux by CoreOS 2023.5.0 (Rhyolite)", Some(FlatcarEarly)),
@@ -273,6 +285,9 @@ mod tests {
         for (gallery, name, family) in [
             ("AKSUbuntu", "2204gen2containerd", Some(Ubuntu20)),
             ("AKSUbuntu", "2404gen2containerd", Some(Ubuntu22)),
+            ("AKSUbuntu", "2604minimalgen2containerd", Some(Ubuntu26)),
+            ("AKSAzureLinux", "aclgen2TL", Some(Flatcar)),
+            ("AKSAzureLinux", "OSGuardV3gen2fipsTL", Some(AzureLinux)),
             ("aksubuntu", "something", Some(Ubuntu22)),
             ("AKSAzureLinux", "V3gen2", Some(AzureLinux)),
             ("AKSCBLMariner", "V2gen2", Some(AzureLinux)),

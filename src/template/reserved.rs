@@ -158,6 +158,9 @@ impl Settings {
     }
 }
 
+/// The kubelet's own default on Windows (pkg/kubelet/eviction/defaults_windows.go).
+const EVICTION_WINDOWS_MIB: u64 = 500;
+
 fn settings(profile: ReservedProfile, size: &NodeSize) -> Settings {
     let mut settings = Settings::default();
     let mut eviction_mib = 100;
@@ -170,6 +173,10 @@ fn settings(profile: ReservedProfile, size: &NodeSize) -> Settings {
             let pods = size.network_pods.max(of_limit);
             settings.kube.insert(MEMORY.into(), mebibytes(255 + 11 * u64::from(pods)));
             settings.kube.insert(EPHEMERAL.into(), mebibytes(1024));
+            if size.operating_system == OperatingSystem::Windows {
+                // As kubeadm: nodes keep 400 MiB more than on Linux (aws/karpenter-provider-aws #8473).
+                eviction_mib = EVICTION_WINDOWS_MIB;
+            }
         }
         ReservedProfile::Aks => {
             settings.kube.insert(CPU.into(), aks_cpu(size.machine_cpu));
@@ -182,8 +189,9 @@ fn settings(profile: ReservedProfile, size: &NodeSize) -> Settings {
             settings.kube.insert(MEMORY.into(), aks_legacy_memory(size.nominal_memory));
             eviction_mib = 750;
         }
-        // The kubelet's own default (pkg/kubelet/eviction/defaults_windows.go).
-        ReservedProfile::Kubeadm if size.operating_system == OperatingSystem::Windows => eviction_mib = 500,
+        ReservedProfile::Kubeadm if size.operating_system == OperatingSystem::Windows => {
+            eviction_mib = EVICTION_WINDOWS_MIB;
+        }
         ReservedProfile::Kubeadm => {}
         ReservedProfile::OpenShift => {
             settings.system.insert(CPU.into(), eks_cpu(size.cpu).max(Quantity::millis(500)));

@@ -109,6 +109,8 @@ fn system(image: &str) -> Option<&'static str> {
     let (gallery, name) = image.split_once("/galleries/")?.1.split_once("/images/")?;
     match gallery {
         "aksubuntu" => Some("Ubuntu"),
+        // Azure Container Linux and OS Guard have images in the same gallery, and labels that no known node has shown.
+        "aksazurelinux" if name.starts_with("acl") || name.starts_with("osguard") => None,
         "aksazurelinux" => Some("AzureLinux"),
         "akswindows" if name.contains("2019") => Some("Windows2019"),
         "akswindows" if name.contains("2022") => Some("Windows2022"),

@@ -2,7 +2,7 @@
 
 use super::class::{self, Class};
 use super::{Figures, Host, Kernel};
-use crate::cloud::{Family, ImageFamily};
+use crate::cloud::{Architecture, Family, ImageFamily};
 
 const KIB_PER_MIB: u64 = 1024;
 /// Instances up to this size reach all memory without bounce buffers, and set none aside for crash dumps (RHEL's
@@ -45,7 +45,7 @@ pub fn kernel_of(image: ImageFamily) -> Kernel {
     match image {
         ImageFamily::AmazonLinux2 | ImageFamily::Ubuntu18 | ImageFamily::Debian11 => Kernel::Linux5,
         ImageFamily::Ubuntu20 | ImageFamily::FlatcarEarly | ImageFamily::RedHatCoreOs => Kernel::Linux5Late,
-        ImageFamily::AmazonLinux2023Late => Kernel::Linux6Late,
+        ImageFamily::AmazonLinux2023Late | ImageFamily::Ubuntu26 => Kernel::Linux6Late,
         ImageFamily::AmazonLinux2023
         | ImageFamily::Bottlerocket
         | ImageFamily::Ubuntu22
@@ -127,7 +127,8 @@ impl Figures {
             let limit = i64::try_from(nominal_kib.saturating_sub(SMALL_KIB) / 4).unwrap_or(i64::MAX);
             return recent + more.min(limit);
         };
-        self.of_image_kib(image.family, None)
+        let more = if image.family == ImageFamily::RedHat8 { more_for_crashes_kib(host, nominal_kib) } else { 0 };
+        self.of_image_kib(image.family, None) + more
     }
 
     /// What images of a family keep, in KiB: with this kernel, or with the newest that such images have.
@@ -139,6 +140,20 @@ impl Figures {
                 _ => 0,
             }
     }
+}
+
+/// What the crash kernel of RHEL from 8 on takes beyond the 256 MiB that the figure of these images has, in KiB: on x86,
+/// 256 MiB more beyond 64 GB; on Arm, 480 MiB (RHEL 8) or 576 MiB beyond 64 GB (RHEL 9) in all. From Red Hat's tables of
+/// crashkernel; no such node is known. It grows with a quarter of the memory beyond 64 GiB, so that more memory never
+/// means a lower estimate.
+fn more_for_crashes_kib(host: &Host<'_>, nominal_kib: u64) -> i64 {
+    const LARGE_KIB: u64 = 64 << 20;
+    let (small, large) = match host.architecture {
+        Some(Architecture::Arm64) => (224 << 10, 320 << 10),
+        Some(Architecture::Amd64) | None => (0, 256 << 10),
+    };
+    let beyond = i64::try_from(nominal_kib.saturating_sub(LARGE_KIB) / 4).unwrap_or(i64::MAX);
+    small + beyond.min(large - small)
 }
 
 /// What a node lacks of its nominal memory besides the description of its pages and the bounce buffers, in KiB.

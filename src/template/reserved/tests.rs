@@ -71,7 +71,7 @@ fn eks_reserves_by_the_pods_of_the_interfaces_and_not_by_the_limit() {
     assert_eq!(memory_mib(ReservedProfile::Eks, &prefix_delegation), 255 + 11 * 58 + 100);
     assert_eq!(memory_mib(ReservedProfile::Kubeadm, &prefix_delegation), 100);
     let windows = NodeSize { operating_system: OperatingSystem::Windows, ..prefix_delegation };
-    assert_eq!(memory_mib(ReservedProfile::Eks, &windows), 255 + 11 * 110 + 100, "the higher one");
+    assert_eq!(memory_mib(ReservedProfile::Eks, &windows), 255 + 11 * 110 + 500, "the higher one");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use aws_sdk_ec2::types::{InstanceStorageInfo, InstanceTypeInfo};
+use aws_sdk_ec2::types::{EphemeralNvmeSupport, InstanceStorageInfo, InstanceTypeInfo};
 
 use super::super::sdk::api::BATCH;
 use super::super::sdk::cache::{FAILED_TTL, IMMUTABLE_TTL};
@@ -144,7 +144,12 @@ pub(super) fn instance_type(info: &InstanceTypeInfo) -> Option<InstanceType> {
     })
 }
 
+/// What images of EKS make one disk of. They look for NVMe disks alone (setup-local-disks), and leave those of older types,
+/// such as d2, as they are.
 fn local_disk_bytes(disks: &InstanceStorageInfo) -> Option<u64> {
+    if disks.nvme_support == Some(EphemeralNvmeSupport::Unsupported) {
+        return Some(0);
+    }
     u64::try_from(disks.total_size_in_gb?).ok()?.checked_mul(GB)
 }
 

@@ -14,7 +14,7 @@ mod yaml;
 
 use std::collections::BTreeMap;
 
-use self::settings::settings;
+use self::settings::{settings, variables};
 use crate::cloud::{KubeletReserves, LocalDisks, OperatingSystem, Taint};
 
 /// How far after `localStorage` its `strategy` may be. Both are in the same mapping.
@@ -106,6 +106,7 @@ fn operating_system(text: &str) -> Option<OperatingSystem> {
 /// than those that can. `None` if none can be read.
 fn max_pods(text: &str) -> Option<u32> {
     let found = ["maxPods", "--max-pods", "max-pods"].into_iter().flat_map(|name| settings(text, name));
+    let found = found.chain(variables(text, "MAX_PODS"));
     let found: Vec<Option<u32>> = found.map(|value| value.trim_end_matches(',').parse().ok()).collect();
     let unset = || settings(text, "--use-max-pods").any(|value| value == "false").then_some(KUBELET_PODS);
     let computed = || expressions(text).flatten().min();

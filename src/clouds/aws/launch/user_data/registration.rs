@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-use super::settings::settings;
+use super::settings::{settings, variables};
 use super::{toml, yaml};
-use crate::cloud::{Taint, TaintEffect};
+use crate::cloud::{Taint, TaintEffect, is_qualified_name};
 
 const BOTTLEROCKET_LABELS: [&str; 3] = ["settings", "kubernetes", "node-labels"];
 const BOTTLEROCKET_TAINTS: [&str; 3] = ["settings", "kubernetes", "node-taints"];
@@ -15,7 +15,8 @@ const BOTTLEROCKET_TAINTS: [&str; 3] = ["settings", "kubernetes", "node-taints"]
 /// The labels that the node registers with. A label with two values is left out: which one a node gets depends on how its
 /// script runs.
 pub(super) fn labels(text: &str) -> BTreeMap<String, String> {
-    let flags = settings(text, "--node-labels").flat_map(|value| value.split(',')).filter_map(pair);
+    let flags = settings(text, "--node-labels").chain(variables(text, "NODE_LABELS"));
+    let flags = flags.flat_map(|value| value.split(',')).filter_map(pair);
     let bottlerocket = toml::entries(text, &BOTTLEROCKET_LABELS).into_iter();
     let bottlerocket = bottlerocket.filter_map(|(key, values)| plain_pair(key, values.into_iter().next()?));
     let mut labels: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -28,7 +29,8 @@ pub(super) fn labels(text: &str) -> BTreeMap<String, String> {
 
 /// The taints that the node registers with, without duplicates.
 pub(super) fn taints(text: &str) -> Vec<Taint> {
-    let flags = settings(text, "--register-with-taints").flat_map(|value| value.split(',')).filter_map(taint);
+    let flags = settings(text, "--register-with-taints").chain(variables(text, "NODE_TAINTS"));
+    let flags = flags.flat_map(|value| value.split(',')).filter_map(taint);
     let bottlerocket = toml::entries(text, &BOTTLEROCKET_TAINTS).into_iter().flat_map(|(key, values)| {
         // A string may list several: "a:NoSchedule,b:NoExecute".
         let values: Vec<String> = values.iter().flat_map(|value| value.split(',')).map(str::to_owned).collect();
@@ -68,7 +70,7 @@ fn is_plain(text: &str) -> bool {
 }
 
 fn plain_pair(key: String, value: String) -> Option<(String, String)> {
-    (!key.is_empty() && is_plain(&key) && is_plain(&value)).then_some((key, value))
+    (is_qualified_name(&key) && is_plain(&value)).then_some((key, value))
 }
 
 /// `key=value` or `key`.
@@ -102,6 +104,26 @@ mod tests {
             [("example.com/role", ""), ("team", "ml")].map(|(key, value)| (key.to_owned(), value.to_owned()))
         );
         assert_eq!(shown(text), ["gpu=true:NoSchedule", "bare=:NoExecute"]);
+    }
+
+    #[test]
+    fn labels_and_taints_of_the_environment_that_eksctl_writes() {
+        let text = "write_files:\n- path: /etc/eksctl/kubelet.env\n  content: |\n    NODE_LABELS=team=ml,alpha.eksctl.io/x=y\n    \
+                    NODE_TAINTS=special=true:NoSchedule\nruncmd:\n- kubelet --node-labels=${NODE_LABELS} \
+                    --register-with-taints=${NODE_TAINTS}\n# NODE_LABELS: none\n";
+        let labels: Vec<_> = labels(text).into_iter().map(|(key, value)| format!("{key}={value}")).collect();
+        assert_eq!(labels, ["alpha.eksctl.io/x=y", "team=ml"]);
+        assert_eq!(shown(text), ["special=true:NoSchedule"]);
+    }
+
+    #[test]
+    fn an_empty_flag_does_not_take_the_next_one_for_its_value() {
+        for text in [
+            "-KubeletExtraArgs \"--node-labels= --register-with-taints=\"",
+            "--kubelet-extra-args '--node-labels=' --use-max-pods false",
+        ] {
+            assert!(labels(text).is_empty() && taints(text).is_empty(), "{text}: {:?}", labels(text));
+        }
     }
 
     #[test]

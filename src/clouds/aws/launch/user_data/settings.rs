@@ -15,7 +15,11 @@ pub(super) fn settings<'a>(text: &'a str, name: &'a str) -> impl Iterator<Item =
         if before.is_some_and(is_of_name) || after.starts_with(is_of_name) {
             return None;
         }
-        let value = after.trim_start_matches([' ', '\t', ':', '=', '"', '\'']);
+        // After `--flag=`, a space ends an empty value: what follows is the next flag.
+        let value = match after.strip_prefix('=').filter(|_| name.starts_with("--")) {
+            Some(value) => value.strip_prefix(['"', '\'']).unwrap_or(value),
+            None => after.trim_start_matches([' ', '\t', ':', '=', '"', '\'']),
+        };
         let mut open = 0_u32;
         let end = value.find(|letter: char| {
             // The braces of a shell's `${NAME}` are part of the value.
@@ -25,4 +29,12 @@ pub(super) fn settings<'a>(text: &'a str, name: &'a str) -> impl Iterator<Item =
         });
         value.get(..end.unwrap_or(value.len())).filter(|value| !value.is_empty() && value.len() <= VALUE_MAX)
     })
+}
+
+/// The values of a variable, each in a line of its own: `NAME=value`, quoted or not. eksctl writes such a file for the
+/// images whose kubelet it starts itself (`/etc/eksctl/kubelet.env`).
+pub(super) fn variables<'a>(text: &'a str, name: &'a str) -> impl Iterator<Item = &'a str> {
+    let assigned = text.lines().filter_map(move |line| line.trim().strip_prefix(name)?.strip_prefix('='));
+    let values = assigned.map(|value| value.trim().trim_matches(['"', '\'']));
+    values.filter(|value| !value.is_empty() && value.len() <= VALUE_MAX).take(PLACES_MAX)
 }
