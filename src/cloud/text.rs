@@ -92,11 +92,33 @@ fn is_unprintable(character: char) -> bool {
 /// Puts a text on one line, replaces what is not printable, and cuts it to `chars_max` characters. A text that was cut
 /// ends in `…`.
 pub fn shorten(text: &str, chars_max: usize) -> String {
-    let mut line = printable(&text.split_whitespace().collect::<Vec<_>>().join(" ")).into_owned();
+    let mut line = printable(&beginning(text, chars_max.saturating_add(SECRET_CHARS_MAX))).into_owned();
     if line.char_indices().nth(chars_max).is_some() {
         let kept = line.char_indices().nth(chars_max.saturating_sub(1)).map_or(0, |(start, _)| start);
         line.truncate(kept);
         line.push('…');
+    }
+    // Many of these are kept.
+    line.shrink_to_fit();
+    line
+}
+
+/// No secret is longer. One that a cut would divide could no longer be recognised.
+const SECRET_CHARS_MAX: usize = 16 * 1024;
+
+/// The first characters of a text, on one line.
+fn beginning(text: &str, chars_max: usize) -> String {
+    let mut line = String::new();
+    let mut left = chars_max;
+    for word in text.split_whitespace() {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.extend(word.chars().take(left));
+        left = left.saturating_sub(word.chars().take(left).count() + 1);
+        if left == 0 {
+            break;
+        }
     }
     line
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::quota::Headroom;
+use crate::cloud::text::shorten;
 use crate::cloud::{CloudError, ProviderId};
 use crate::group::{Refusal, WriteError};
 
@@ -133,7 +134,15 @@ pub enum FleetError {
     },
 }
 
+/// The most characters of an ID in an error. No group's is longer; a call's may have megabytes.
+const ID_SHOWN: usize = 512;
+
 impl FleetError {
+    /// No group has this ID.
+    pub fn unknown_group(id: &str) -> Self {
+        Self::UnknownGroup { id: shorten(id, ID_SHOWN) }
+    }
+
     /// Why a request of this group failed.
     pub(super) fn of(group: Arc<str>, error: WriteError) -> Self {
         match error {

@@ -221,7 +221,7 @@ impl Fleet {
         let (group, view) = {
             let snapshot = self.snapshot();
             let Some((id, view)) = snapshot.group(id) else {
-                return Err(FleetError::UnknownGroup { id: id.to_owned() });
+                return Err(FleetError::unknown_group(id));
             };
             (Arc::clone(id), Arc::clone(view))
         };
@@ -288,7 +288,7 @@ impl Fleet {
             changes.mark_unchanged();
             let template = match self.snapshot().group(id) {
                 Some((_, view)) => view.template.clone(),
-                None => return Err(FleetError::UnknownGroup { id: id.to_owned() }),
+                None => return Err(FleetError::unknown_group(id)),
             };
             let reason: Arc<str> = match template {
                 TemplateState::Ready(template) => return Ok(template),

@@ -5,8 +5,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::hash::{DefaultHasher, Hasher as _};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use imbl::{HashMap as SharedMap, OrdMap};
 use tokio::time::Instant;
@@ -161,8 +162,8 @@ pub(super) struct Listed {
     pub group: Arc<GroupKey>,
     /// Since when the instance has been gone.
     pub gone: Option<Instant>,
-    /// Whether its node has been asked about: the ID in the index is then spelled as the node has it.
-    pub is_spelled: Arc<AtomicBool>,
+    /// A hash of the spelling that a node of this instance was last asked about in; 0 before that.
+    pub asked_as: Arc<AtomicU64>,
 }
 
 impl Snapshot {
@@ -185,10 +186,15 @@ impl Snapshot {
         self.served(&listed.group)
     }
 
-    /// Whether a node asks about this instance for the first time, and spells its ID in another way than it is listed.
+    /// Whether a node asks about this instance in another spelling than it is listed in, for the first time or twice in a
+    /// row. Once is not enough later: a person may ask as well, and CA asks in every loop.
     pub(super) fn is_spelled_anew(&self, provider_id: &str) -> bool {
-        let found = self.index.get_key_value(&ProviderId::from(provider_id));
-        found.is_some_and(|(id, listed)| !listed.is_spelled.swap(true, Ordering::Relaxed) && id.as_str() != provider_id)
+        let Some((id, listed)) = self.index.get_key_value(&ProviderId::from(provider_id)) else { return false };
+        let mut hasher = DefaultHasher::new();
+        hasher.write(provider_id.as_bytes());
+        let spelling = hasher.finish().max(1);
+        let before = listed.asked_as.swap(spelling, Ordering::Relaxed);
+        id.as_str() != provider_id && (before == 0 || before == spelling)
     }
 
     /// The group, under the one of its possible IDs that it is served under.

@@ -185,8 +185,8 @@ impl Draft {
     }
 
     fn index(&mut self, key: &Arc<GroupKey>, id: ProviderId, gone: Option<Instant>) {
-        let is_spelled = self.snapshot.index.get(&id).map(|listed| Arc::clone(&listed.is_spelled)).unwrap_or_default();
-        self.snapshot.index.insert(id, Listed { group: Arc::clone(key), gone, is_spelled });
+        let asked_as = self.snapshot.index.get(&id).map(|listed| Arc::clone(&listed.asked_as)).unwrap_or_default();
+        self.snapshot.index.insert(id, Listed { group: Arc::clone(key), gone, asked_as });
     }
 
     /// The status with each ID as its node spells it, or as it was first listed. Azure returns the same ID in several

@@ -129,7 +129,7 @@ impl Port {
         let address = socket.peer();
         let client = ClientState::new(address, &self.requests, &self.responses);
         let Some((place, replaced_another)) = self.places.take(Arc::clone(&client)) else {
-            self.refusals.count(address, "no place for a new connection: every open one has a call under way");
+            self.refusals.count(address, "no place for a new connection: every open one has a call under way, or is of an address with fewer connections");
             return;
         };
         if replaced_another {

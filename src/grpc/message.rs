@@ -48,12 +48,15 @@ pub(super) struct MessageLimit {
     /// The most memory that it may decode to.
     weight: usize,
     parts: Parts,
+    /// Whether the call can do without these parts.
+    can_do_without: bool,
 }
 
 impl MessageLimit {
     /// The limits of the method that a path names.
     pub(super) fn of(path: &str) -> Self {
-        let (limit, weight, parts) = match path.rsplit('/').next().unwrap_or_default() {
+        let method = path.rsplit('/').next().unwrap_or_default();
+        let (limit, weight, parts) = match method {
             "NodeGroupDeleteNodes" => (CALL_WITH_NODES, 2 * CALL_WITH_NODES.bytes, Parts(&[(1, NODE, NODE_PARTS)])),
             "NodeGroupForNode" | "PricingNodePrice" => {
                 (CALL_WITH_NODE, 2 * CALL_WITH_NODE.bytes, Parts(&[(1, NODE, NODE_PARTS)]))
@@ -61,7 +64,7 @@ impl MessageLimit {
             "PricingPodPrice" => (CALL_WITH_POD, 2 * CALL_WITH_POD.bytes, Parts(&[(1, 0, POD), (4, 0, POD)])),
             _ => (CALL, CALL.bytes, LEAF),
         };
-        Self { limit, weight, parts }
+        Self { limit, weight, parts, can_do_without: method == "PricingPodPrice" }
     }
 
     /// The most bytes of the whole body.
@@ -77,6 +80,26 @@ impl MessageLimit {
     /// Whether more follows the message that this body begins. It would be decoded, too, and has no weight.
     pub(super) fn has_more_than_one(body: &[u8]) -> bool {
         announced(body).is_some_and(|bytes| body.len() - HEAD_BYTES > bytes)
+    }
+
+    /// The same body without what makes it heavy; `None` where the call cannot do without that. A pod of thousands of
+    /// containers is priced as an empty one: for an error, CA would drop each scale-up that the pod is part of.
+    pub(super) fn lightened(&self, body: &[u8]) -> Option<Vec<u8>> {
+        if !self.can_do_without {
+            return None;
+        }
+        let mut rest = body.get(HEAD_BYTES..)?;
+        let mut kept = Vec::new();
+        while rest.has_remaining() {
+            let field = rest;
+            let (number, wire_type) = decode_key(&mut rest).ok()?;
+            skip_field(wire_type, number, &mut rest, DecodeContext::default()).ok()?;
+            if !self.parts.0.iter().any(|(heavy, ..)| *heavy == number) {
+                kept.extend_from_slice(&field[..field.len() - rest.len()]);
+            }
+        }
+        let length = u32::try_from(kept.len()).ok()?.to_be_bytes();
+        Some([&[0], &length[..], &kept].concat())
     }
 
     /// The memory that a whole body decodes to; `None` if that is too much. What follows a mistake in the message is
@@ -139,6 +162,15 @@ mod tests {
             labels: (0..labels).map(label).collect(),
             ..Default::default()
         }
+    }
+
+    #[test]
+    fn a_pod_that_is_too_heavy_is_left_out_and_nothing_else() {
+        let request = PricingPodPriceRequest { start_time: vec![1; 12], end_time: vec![2; 12], ..Default::default() };
+        let heavy = PricingPodPriceRequest { pod_bytes: vec![3; 100], pod: vec![4; 100], ..request.clone() };
+        let lightened = limit_of("PricingPodPrice").lightened(&body(&heavy));
+        assert_eq!(lightened, Some(body(&request)));
+        assert_eq!(limit_of("NodeGroupForNode").lightened(&body(&heavy)), None);
     }
 
     #[test]

@@ -56,7 +56,7 @@ impl Service {
     }
 
     fn view(&self, id: &str) -> Result<Arc<GroupView>, Status> {
-        let unknown = || status(&FleetError::UnknownGroup { id: id.to_owned() });
+        let unknown = || status(&FleetError::unknown_group(id));
         self.fleet.snapshot().group(id).map(|(_, view)| Arc::clone(view)).ok_or_else(unknown)
     }
 

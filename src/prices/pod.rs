@@ -31,14 +31,14 @@ pub(super) fn requests(bytes: &[u8]) -> Result<Amounts, prost::DecodeError> {
     let spec = Pod::decode(bytes)?.spec.unwrap_or_default();
     let (mut sidecars, mut largest) = (Requests::new(), Requests::new());
     for container in &spec.init_containers {
-        let own = of_container(container);
-        if container.restart_policy.as_deref() == Some(ALWAYS) {
-            add(&mut sidecars, &own);
-            raise(&mut largest, &sidecars);
-        } else {
-            let mut starting = sidecars.clone();
-            add(&mut starting, &own);
-            raise(&mut largest, &starting);
+        // Only what this container requests can be more than before: a pod may have thousands of containers and resources.
+        for (name, own) in of_container(container) {
+            let started = sidecars.get(&name).copied().unwrap_or_default() + own;
+            if container.restart_policy.as_deref() == Some(ALWAYS) {
+                sidecars.insert(name.clone(), started);
+            }
+            let known = largest.entry(name).or_default();
+            *known = known.max(started);
         }
     }
     let mut total = sidecars;
@@ -108,6 +108,15 @@ mod tests {
         let bytes = pb::Pod { spec: Some(spec), ..Default::default() }.encode_to_vec();
         let Amounts { cores, gib, accelerators } = requests(&bytes).expect("a pod");
         (cores, gib, accelerators)
+    }
+
+    #[test]
+    fn an_init_container_is_added_to_the_sidecars_that_started_before_it() {
+        let of = |init_containers| requests_of(pb::PodSpec { init_containers, ..Default::default() });
+        let (sidecar, plain) = (container(&[("cpu", "1"), ("memory", "1Gi")], true), container(&[("cpu", "2")], false));
+        assert_eq!(of(vec![sidecar.clone(), plain.clone()]), (3.0, 1.0, 0.0));
+        assert_eq!(of(vec![plain, sidecar.clone()]), (2.0, 1.0, 0.0));
+        assert_eq!(of(vec![sidecar.clone(), sidecar]), (2.0, 2.0, 0.0));
     }
 
     #[test]

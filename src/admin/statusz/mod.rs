@@ -6,7 +6,7 @@
 mod document;
 mod page;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use axum::Router;
@@ -97,11 +97,18 @@ async fn respond(
     (headers, body).into_response()
 }
 
+/// Whether an address is this host's own. The other addresses of 127.0.0.0/8 may be those of a proxy in the pod: Istio's
+/// connects from 127.0.0.6 for callers anywhere.
+fn is_this_host(address: IpAddr) -> bool {
+    let address = address.to_canonical();
+    address == Ipv4Addr::LOCALHOST || address == Ipv6Addr::LOCALHOST
+}
+
 /// Whether the caller is on this host, and is not a website's page in a browser on this host. The requests of such a
 /// page name the website as their `Host`.
 fn is_local(peer: SocketAddr, headers: &HeaderMap) -> bool {
     let is_no_site = |host: &HeaderValue| host.to_str().is_ok_and(names_no_site);
-    peer.ip().to_canonical().is_loopback() && headers.get(HOST).is_none_or(is_no_site)
+    is_this_host(peer.ip()) && headers.get(HOST).is_none_or(is_no_site)
 }
 
 /// Whether a `Host` header is an address, or a name without a domain, which no website can have.
@@ -124,7 +131,9 @@ mod tests {
         for local in ["127.0.0.1:9", "[::1]:9", "[::ffff:127.0.0.1]:9"] {
             assert!(is_local(peer(local), &headers("localhost:8087")), "{local}");
         }
-        assert!(!is_local(peer("10.0.0.7:9"), &headers("localhost:8087")));
+        for other in ["10.0.0.7:9", "127.0.0.6:9"] {
+            assert!(!is_local(peer(other), &headers("localhost:8087")), "{other}");
+        }
         for (host, is_fine) in [
             ("localhost", true),
             ("headcount:8087", true),

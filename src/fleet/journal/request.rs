@@ -43,7 +43,8 @@ impl RequestRecord {
                     number => format!("delete {number} nodes:"),
                 };
                 for node in nodes.iter().take(NODES_SHOWN) {
-                    let _infallible = write!(action, " {}", node.id);
+                    // An ID can be of any length until it is checked.
+                    let _infallible = write!(action, " {}", shorten(node.id.as_str(), MESSAGE_CHARS_MAX));
                 }
                 if nodes.len() > NODES_SHOWN {
                     action.push_str(" …");

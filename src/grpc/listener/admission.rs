@@ -40,6 +40,18 @@ pub(super) async fn admit(
         let peer = Peer { address, names: Arc::from([]) };
         return Some(Admitted { transport: Transport::Plain(socket), peer, certificates: Vec::new() });
     };
+    // A probe that only connects takes no turn.
+    match tokio::time::timeout(HANDSHAKE_LIMIT, socket.has_sent()).await {
+        Ok(true) => {}
+        Ok(false) => {
+            debug!(client = address.map(field::display), "client disconnected before the TLS handshake");
+            return None;
+        }
+        Err(_elapsed) => {
+            refusals.count(address, format_args!("no TLS handshake within {HANDSHAKE_LIMIT:?}"));
+            return None;
+        }
+    }
     if !handshakes.turn(address.map(|address| address.ip())).await {
         refusals.count(address, "too many TLS handshakes from this address");
         return None;

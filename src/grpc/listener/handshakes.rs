@@ -26,6 +26,7 @@ impl Handshakes {
     /// Waits for the turn of this address; `false` if too many of its handshakes wait already.
     pub(super) async fn turn(&self, address: Option<IpAddr>) -> bool {
         // Processes on this host share one address: some of them would keep the Cluster Autoscaler waiting.
+        let address = address.map(|address| address.to_canonical());
         if address.is_none_or(|address| address.is_loopback()) {
             return true;
         }

@@ -65,12 +65,12 @@ impl Places {
         Arc::new(Self { max, taken: Mutex::default() })
     }
 
-    /// Takes a place; `None` if every other connection has a call under way. The flag says whether another one lost its
-    /// place.
+    /// Takes a place; `None` if every other connection has a call under way, or is more useful than one more of a crowded
+    /// address. The flag says whether another one lost its place.
     pub(super) fn take(self: &Arc<Self>, client: Arc<ClientState>) -> Option<(Place, bool)> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let is_full = taken.clients.len() >= self.max;
-        if is_full && !taken.close_least_useful(self.max) {
+        if is_full && !taken.close_least_useful(self.max, Some(&client)) {
             return None;
         }
         let id = taken.next;
@@ -81,7 +81,7 @@ impl Places {
 
     /// Closes the least useful connection, because descriptors have run out.
     pub(super) fn close_least_useful(&self) -> bool {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner).close_least_useful(self.max)
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner).close_least_useful(self.max, None)
     }
 
     /// Closes the connection with the most unread bytes of responses, if it has more than this many.
@@ -115,8 +115,9 @@ struct Address {
 }
 
 impl Taken {
-    /// Closes the least useful connection of `max`. While there are few newcomers, it is one of those that were served.
-    fn close_least_useful(&mut self, max: usize) -> bool {
+    /// Closes the least useful connection of `max`. While there are few newcomers, it is one of those that were served; but
+    /// for a newcomer of a crowded address, none of an address that is not.
+    fn close_least_useful(&mut self, max: usize, newcomer: Option<&ClientState>) -> bool {
         let mut addresses = BTreeMap::<_, Address>::new();
         for client in self.clients.values() {
             let address = addresses.entry(ip(client)).or_default();
@@ -134,6 +135,11 @@ impl Taken {
         let has_few_newcomers = new.len() < max / NEWCOMERS_SHARE;
         let (new, served) = (new.into_iter().min(), served.into_iter().min());
         let spared = if has_few_newcomers { served.or(new) } else { new.or(served) };
+        let is_crowded = |address: &Address| address.connections * ADDRESS_SHARE > max;
+        let of_newcomer = newcomer.and_then(|newcomer| addresses.get(&ip(newcomer)));
+        let is_of_crowd = of_newcomer.is_some_and(is_crowded);
+        let is_worth_more = |usefulness: &Usefulness| usefulness.is_known && !usefulness.is_crowded.0;
+        let spared = spared.filter(|(usefulness, _)| !(is_of_crowd && is_worth_more(usefulness)));
         let Some(client) = spared.and_then(|(_, id)| self.clients.remove(&id)) else { return false };
         self.remember(&client);
         client.close();
@@ -215,6 +221,20 @@ mod tests {
             held.push(places.take(mk_client_at("10.0.0.2")));
         }
         assert!(!unknown.is_closed(), "the crowd's own connections go first");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_crowd_of_busy_clients_does_not_replace_an_idle_one_of_another_address() {
+        let places = Places::with(8);
+        let autoscaler = mk_served_at("10.0.0.1", 100);
+        let mut held = vec![places.take(Arc::clone(&autoscaler))];
+        let busy: Vec<_> = (0..7).map(|_| mk_client_at("10.0.0.2")).collect();
+        let calls: Vec<_> = busy.iter().map(ClientState::begin_call).collect();
+        held.extend(busy.iter().map(|client| places.take(Arc::clone(client))));
+        assert!(places.take(mk_client_at("10.0.0.2")).is_none(), "its address has all other places");
+        assert!(!autoscaler.is_closed());
+        assert!(places.take(mk_client_at("10.0.0.3")).is_some(), "a client of another address has one");
+        drop(calls);
     }
 
     #[tokio::test(start_paused = true)]

@@ -98,6 +98,14 @@ impl Socket {
             Self::Unix(_) => None,
         }
     }
+
+    /// Waits until the client has sent something, or has left: `false`.
+    pub(super) async fn has_sent(&self) -> bool {
+        match self {
+            Self::Tcp(stream) => stream.peek(&mut [0]).await.is_ok_and(|bytes| bytes > 0),
+            Self::Unix(_) => true,
+        }
+    }
 }
 
 impl AsyncRead for Socket {

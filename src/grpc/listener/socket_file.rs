@@ -1,16 +1,23 @@
 //! The file of a Unix socket.
 
-use std::fs::{self, DirBuilder, Permissions};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use tokio::net::{UnixListener, UnixSocket};
 use tracing::warn;
 
 /// The most connections that wait to be accepted.
 const BACKLOG: u32 = 128;
+
+/// How often, and after which pauses, a lock is asked for. It is held for less than a millisecond.
+const LOCK_ATTEMPTS: u32 = 100;
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// The permissions of users who are neither the owner nor of its group.
 const EVERYONE: u32 = 0o007;
@@ -26,6 +33,7 @@ impl SocketFile {
     /// Binds in a private folder first, so that the socket has its permissions before anyone can find it, nobody can
     /// plant a link in its place, and a stale file is replaced in one step.
     pub(super) fn bind(path: &Path, mode: u32) -> io::Result<(UnixListener, Self)> {
+        let _until_it_is_in_place = lock_folder(path)?;
         refuse_unless_stale(path)?;
         if mode & EVERYONE != 0 {
             warn!(socket = %path.display(), "every user of this host may connect to the Unix socket; set socketMode: \
@@ -51,6 +59,21 @@ impl SocketFile {
         fs::rename(temporary, path)?;
         Ok((listener, Self { path: path.to_owned(), identity }))
     }
+}
+
+/// Locks the folder of a socket: of two processes that start at once, the second one has to find the socket of the first.
+/// `None` where the folder or its file system allows no lock.
+fn lock_folder(path: &Path) -> io::Result<Option<File>> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    let Ok(folder) = File::open(folder) else { return Ok(None) };
+    for _ in 0..LOCK_ATTEMPTS {
+        match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(Some(folder)),
+            Err(Errno::WOULDBLOCK) => std::thread::sleep(LOCK_PAUSE),
+            Err(_not_supported) => return Ok(None),
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::AddrInUse, "another process holds a lock on its folder"))
 }
 
 /// Removes a private folder, which an earlier process of this ID may have left.
@@ -82,7 +105,7 @@ fn probe(path: &Path) -> io::Result<()> {
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     match rustix::net::connect(&socket, &SocketAddrUnix::new(path)?) {
         // Its queue is full, so some process owns it.
-        Err(error) if error == rustix::io::Errno::AGAIN => Ok(()),
+        Err(error) if error == Errno::AGAIN => Ok(()),
         connected => Ok(connected?),
     }
 }
@@ -123,6 +146,18 @@ mod tests {
             drop(listener);
             assert!(!path.exists());
         }
+    }
+
+    #[test]
+    fn of_two_that_start_at_once_the_second_waits_until_the_first_has_its_socket() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, _) = listen_in(&folder);
+        let first = lock_folder(&path).expect("free").expect("a lock");
+        let again = File::open(folder.path()).expect("a folder");
+        assert_eq!(flock(again, FlockOperation::NonBlockingLockExclusive), Err(Errno::WOULDBLOCK));
+        let second = std::thread::spawn(move || lock_folder(&path).map(|lock| lock.is_some()));
+        drop(first);
+        assert!(second.join().expect("no panic").expect("free again"));
     }
 
     #[tokio::test]

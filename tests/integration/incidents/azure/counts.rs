@@ -240,6 +240,14 @@ async fn vmss_id_case_flips() {
         nodes[0] = nodes[0].to_ascii_lowercase();
         assert_eq!(client.group_of(&nodes[0]).await.as_deref(), Some("AKS-Pool"));
         assert_eq!(client.nodes_in("AKS-Pool", 1).await, nodes, "as the node spells it");
+        // Someone else asks in another spelling, once; about a node that was not asked about before, that one counts first.
+        client.group_of(&nodes[0].to_ascii_uppercase()).await;
+        assert_eq!(client.nodes_in("AKS-Pool", 1).await, nodes);
+        client.group_of(&nodes[1].to_ascii_uppercase()).await;
+        for _ in 0..2 {
+            client.group_of(&nodes[1]).await;
+        }
+        assert_eq!(client.nodes_in("AKS-Pool", 1).await, nodes, "as the node spells it in every loop");
 
         setup.emulator.behavior(|behavior| behavior.id_spelling = str::to_ascii_uppercase);
         client.increase("AKS-Pool", 1).await.expect("accepted");
