@@ -37,7 +37,7 @@ const SOCKET_MODE: u32 = 0o600;
 /// reaches no real cloud.
 #[derive(Debug, clap::Args)]
 pub(super) struct Demo {
-    /// Print lines on a terminal, too.
+    /// Print lines even on a terminal.
     #[arg(long)]
     text: bool,
     /// The seed of the simulated cloud.

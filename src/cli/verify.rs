@@ -241,7 +241,7 @@ fn intentions(choice: &Choice) -> String {
         |probe: Probe| format!("{:<31} {}\n    assumed: {}\n", probe.name(), probe.about(), probe.assumed(model));
     let probes = Probe::ALL.into_iter().filter(|probe| probe.unprobed().is_none());
     let lines: String = probes.map(line).collect();
-    format!("{lines}\nNothing was written. With --allow-writes, it is done.\n")
+    format!("{lines}\nNothing was written. Add --allow-writes to run it.\n")
 }
 
 const COLUMNS: [&str; 4] = ["PROBE", "VERDICT", "ASSUMED", "SEEN"];

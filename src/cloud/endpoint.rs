@@ -24,7 +24,7 @@ pub fn parse_endpoint(text: &str) -> Result<String, String> {
 fn is_url(text: &str) -> bool {
     let Ok(uri) = text.parse::<Uri>() else { return false };
     let Some(authority) = uri.authority() else { return false };
-    // A port that is no number up to 65535 is not refused by the parser.
+    // The parser accepts ports that are not numbers up to 65535.
     let has_good_port = authority.as_str().len() == authority.host().len() || authority.port_u16().is_some();
     matches!(uri.scheme_str(), Some("http" | "https")) && !authority.host().is_empty() && has_good_port
 }

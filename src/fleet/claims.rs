@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::snapshot::GroupKey;
-use crate::cloud::Identity;
+use crate::cloud::{GroupName, Identity};
 
 /// The groups that sources serve, by what the cloud says they are.
 #[derive(Debug, Default)]
@@ -25,29 +25,40 @@ impl Claims {
     /// created again stays with the same source, whichever of them sees that first.
     pub(super) fn claim(&self, key: &GroupKey, identity: Identity) -> Arc<str> {
         let mut claims = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match claims.get_mut(key) {
-            Some(Claim::LeavesTo(first)) => return Arc::clone(first),
-            Some(Claim::Serves(served)) => {
-                *served = identity;
-                return Arc::clone(&key.source);
-            }
-            None => {}
-        }
-        let is_same = |(other, claim): &(&GroupKey, &Claim)| {
+        // Whether another source serves the same group.
+        let is_same = |other: &GroupKey, claim: &Claim| {
             is_same_name(other, key)
                 && other.source != key.source
                 && matches!(claim, Claim::Serves(served) if *served == identity)
         };
-        let first = claims.iter().find(is_same).map(|(other, _)| Arc::clone(&other.source));
+        match claims.get_mut(key) {
+            Some(Claim::LeavesTo(first)) => return Arc::clone(first),
+            Some(Claim::Serves(served)) => {
+                let is_another = std::mem::replace(served, identity) != identity;
+                if is_another {
+                    claims.iter_mut().filter(|(other, claim)| is_same(other, claim)).for_each(|(other, claim)| {
+                        warn_of_both(&key.name, &key.source, &other.source);
+                        *claim = Claim::LeavesTo(Arc::clone(&key.source));
+                    });
+                }
+                return Arc::clone(&key.source);
+            }
+            None => {}
+        }
+        let first =
+            claims.iter().find(|(other, claim)| is_same(other, claim)).map(|(other, _)| Arc::clone(&other.source));
         let claim = first.clone().map_or(Claim::Serves(identity), Claim::LeavesTo);
         if let Some(first) = &first {
-            tracing::warn!(
-                group = %key.name, serves = &**first, ignores = &*key.source,
-                "two sources match the same node group; it is served once; remove it from one of them"
-            );
+            warn_of_both(&key.name, first, &key.source);
         }
         claims.insert(key.clone(), claim);
         first.unwrap_or_else(|| Arc::clone(&key.source))
+    }
+
+    /// Whether another source serves this group since it was created again.
+    pub(super) fn is_left(&self, key: &GroupKey) -> bool {
+        let claims = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        matches!(claims.get(key), Some(Claim::LeavesTo(_)))
     }
 
     /// The source does not find the group any more: another one that does may serve it.
@@ -60,6 +71,12 @@ impl Claims {
     }
 }
 
+fn warn_of_both(group: &GroupName, serves: &str, ignores: &str) {
+    tracing::warn!(
+        %group, serves, ignores, "two sources match the same node group; it is served once; remove it from one of them"
+    );
+}
+
 /// Azure's names are the same in any case, and each source serves them as its configuration spells them.
 fn is_same_name(one: &GroupKey, other: &GroupKey) -> bool {
     one.name.as_str().eq_ignore_ascii_case(other.name.as_str())
@@ -68,7 +85,6 @@ fn is_same_name(one: &GroupKey, other: &GroupKey) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cloud::GroupName;
 
     fn key(source: &str) -> GroupKey {
         GroupKey { source: Arc::from(source), name: GroupName::from("web") }
@@ -81,6 +97,17 @@ mod tests {
         assert_eq!((&*claims.claim(&key("a"), identity), &*claims.claim(&other, identity)), ("a", "a"));
         claims.release(&key("a"));
         assert_eq!(&*claims.claim(&other, identity), "b");
+    }
+
+    #[test]
+    fn a_group_that_was_created_again_is_left_to_the_source_that_had_it_by_one_that_finds_it_only_now() {
+        let (claims, anew) = (Claims::default(), Identity::of(&["arn", "2"]));
+        assert_eq!(&*claims.claim(&key("a"), Identity::of(&["arn", "1"])), "a");
+        // Only the new one has the tag that this source looks for. It lists first.
+        assert_eq!(&*claims.claim(&key("b"), anew), "b");
+        assert_eq!(&*claims.claim(&key("a"), anew), "a");
+        assert_eq!(&*claims.claim(&key("b"), anew), "a");
+        assert!(claims.is_left(&key("b")) && !claims.is_left(&key("a")));
     }
 
     #[test]

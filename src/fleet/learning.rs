@@ -31,6 +31,9 @@ use implausible_log::ImplausibleLog;
 
 /// Drivers remembered as logged.
 const DRIVERS_LOGGED_MAX: usize = 100;
+/// How long the ConfigMap is asked for at a start, before templates are built without it; and the pause between two times.
+const REMEMBER_LIMIT: Duration = Duration::from_secs(10);
+const REMEMBER_AGAIN: Duration = Duration::from_secs(1);
 
 /// Why nothing was learned this time.
 #[derive(Debug, Error)]
@@ -202,7 +205,11 @@ struct Learning {
 impl Learning {
     async fn run(&mut self, mut ready: watch::Receiver<bool>, every: Duration, tasks: &Tasks) {
         if self.uses.learns {
-            self.remember().await;
+            // The network of a pod may not be ready yet. Without the figures, templates would promise what nodes do not have.
+            let until = Instant::now() + REMEMBER_LIMIT;
+            while !self.remember().await && Instant::now() < until {
+                sleep(REMEMBER_AGAIN).await;
+            }
             self.remembered.send_replace(true);
         }
         // Nodes cannot be assigned to groups before the groups are known.
@@ -268,13 +275,14 @@ impl Learning {
         ClusterNodes::Watched(WatchedNodes { all, tainted: registered.filter(is_tainted).map(id).collect() })
     }
 
-    /// Reads the ConfigMap, unless it has been read.
-    async fn remember(&mut self) {
+    /// Reads the ConfigMap, unless it has been read. Returns whether it has been read, or the API server refuses it.
+    async fn remember(&mut self) -> bool {
         if !matches!(self.saved, Saved::Unread) {
-            return;
+            return true;
         }
         let read = self.api.get_config_map().await;
-        let Some(found) = self.saving.unless(read) else { return };
+        let is_refused = matches!(read, Err(KubernetesError::Refused { .. }));
+        let Some(found) = self.saving.unless(read) else { return is_refused };
         self.saved = Saved::Absent;
         if let Some(found) = found {
             let before = remembered(&found);
@@ -284,6 +292,7 @@ impl Learning {
             self.saved = Saved::Version(found.version);
         }
         self.catalog.learn(&self.learned);
+        true
     }
 
     /// Learns from all nodes that the watch knows.

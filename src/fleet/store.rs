@@ -301,13 +301,16 @@ impl Draft {
         };
         self.snapshot.groups.remove(&old);
         let id = self.served_id(key);
-        self.snapshot.groups.insert(id, view);
-        self.left.push(old);
+        self.snapshot.groups.insert(Arc::clone(&id), view);
+        if id != old {
+            self.left.push(old);
+        }
     }
 
     /// Names of Auto Scaling groups may have slashes, so an ID may be taken by a group whose name is the whole of it.
     fn served_id(&self, key: &GroupKey) -> Arc<str> {
-        let shared = self.owners.get(&key.name).is_some_and(|owners| owners.len() > 1);
+        // It may not be one of the owners yet.
+        let shared = self.owners.get(&key.name).is_some_and(|owners| owners.iter().any(|owner| *owner != key.source));
         let id: Arc<str> = if shared { key.to_string().into() } else { Arc::clone(&key.name.0) };
         match self.snapshot.groups.get(&id) {
             Some(other) if other.key != *key => {

@@ -142,6 +142,7 @@ impl TemplateBuilder {
         let catalog = self.catalog.for_group(&served.to_string());
         let input = template::Input {
             group: id,
+            name: reading.name.as_str(),
             family: self.cloud.family(),
             hints: &reading.hints,
             launch,

@@ -20,6 +20,7 @@ use hyper::header::{AUTHORIZATION, HOST, HeaderValue, USER_AGENT};
 use hyper::{Request, Response, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use kube::client::Body;
+use rustix::net::sockopt;
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -38,6 +39,10 @@ use crate::limits::{KUBERNETES_RESPONSE, read_body};
 
 /// The API server is in the same network; one that takes longer to accept a connection is down.
 const CONNECT_LIMIT: Duration = Duration::from_secs(3);
+/// An API server that has sent nothing for this long is asked whether it is there, this often, and so many times.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+const KEEPALIVE_PROBES: u32 = 3;
 /// The shortest time between two watches: one that is accepted and ended at once must not become a busy loop.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 /// The path of the nodes.
@@ -173,6 +178,7 @@ async fn exchange(
     let server = endpoint.authority();
     let connecting = async {
         let stream = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).await?;
+        keep_alive(&stream)?;
         match &endpoint.tls {
             None => Ok(EitherStream::Left(stream)),
             Some((config, name)) => {
@@ -188,6 +194,16 @@ async fn exchange(
         EitherStream::Left(stream) => send(stream, request, is_watch).await,
         EitherStream::Right(stream) => send(stream, request, is_watch).await,
     }
+}
+
+/// Has the kernel ask whether an idle API server is still there. One that vanished without a word would leave a watch
+/// waiting for five minutes, and its nodes as they were.
+fn keep_alive(stream: &TcpStream) -> io::Result<()> {
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, KEEPALIVE_IDLE)?;
+    sockopt::set_tcp_keepintvl(stream, KEEPALIVE_INTERVAL)?;
+    sockopt::set_tcp_keepcnt(stream, KEEPALIVE_PROBES)?;
+    Ok(())
 }
 
 async fn send<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(

@@ -26,6 +26,8 @@ const NAME_STEM_MAX: usize = 45;
 pub struct Input<'a> {
     /// The group's ID, as served.
     pub group: &'a str,
+    /// The group's name in its cloud, which stays the same whatever ID it is served under.
+    pub name: &'a str,
     /// The group's cloud.
     pub family: Family,
     /// The settings in the group's tags.

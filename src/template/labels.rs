@@ -83,7 +83,7 @@ fn zone<'a>(input: &Input<'a>) -> Result<&'a str, TemplateError> {
     let mut zones: Vec<&str> = input.launch.zones.iter().map(String::as_str).collect();
     zones.sort_unstable();
     let count = u64::try_from(zones.len()).unwrap_or(u64::MAX);
-    let Some(choice) = super::build::stable_hash(input.group).checked_rem(count) else {
+    let Some(choice) = super::build::stable_hash(input.name).checked_rem(count) else {
         return match input.family {
             Family::Aws => Err(TemplateError::NoZone),
             Family::Azure => Ok(AZURE_NO_ZONE),

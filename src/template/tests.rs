@@ -52,7 +52,7 @@ fn mk_group(family: Family, types: &[&str]) -> Group {
 impl Group {
     fn build(&self) -> Result<NodeTemplate, TemplateError> {
         let Self { family, hints, launch, catalog, overrides } = self;
-        build(&Input { group: "my-group", family: *family, hints, launch, catalog, overrides })
+        build(&Input { group: "my-group", name: "my-group", family: *family, hints, launch, catalog, overrides })
     }
 
     fn value(&self, path: &str) -> Option<Value> {

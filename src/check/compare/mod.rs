@@ -101,6 +101,13 @@ pub fn compare(sides: &Sides) -> Comparison {
     {
         notes.push(format!("the server is a standby: the Cluster Autoscaler last called it {age} s ago"));
     }
+    let unread: Vec<_> = sides.cloud.sources.iter().filter(|source| !source.ready).collect();
+    if sides.server.is_some() {
+        for source in &unread {
+            let problem = source.problem.as_deref().unwrap_or("it has not been read yet");
+            notes.push(format!("this command cannot read source {}: {problem}", source.name));
+        }
+    }
     let cloud = by_id(&sides.cloud.groups);
     let served = headcount.map(|document| by_id(&document.groups)).unwrap_or_default();
     let autoscaler: BTreeMap<&str, &AutoscalerGroup> = sides
@@ -110,7 +117,8 @@ pub fn compare(sides: &Sides) -> Comparison {
         .map(|group| (group.name.as_str(), group))
         .collect();
     let ids: BTreeSet<&str> = cloud.keys().chain(served.keys()).chain(autoscaler.keys()).copied().collect();
-    let known = Known { headcount: headcount.is_some(), autoscaler: sides.autoscaler.is_ok() };
+    let known =
+        Known { headcount: headcount.is_some(), autoscaler: sides.autoscaler.is_ok(), cloud: unread.is_empty() };
     let row = |id: &str| {
         let nodes = sides.nodes.as_ref().ok().map(|nodes| nodes.get(id).copied().unwrap_or(0));
         let mut row =
@@ -128,6 +136,9 @@ pub fn compare(sides: &Sides) -> Comparison {
 struct Known {
     headcount: bool,
     autoscaler: bool,
+    /// Whether this command reads all sources. Without one of them, groups may have other IDs than on the server, where
+    /// two sources have a group of one name.
+    cloud: bool,
 }
 
 fn by_id(groups: &[GroupEntry]) -> BTreeMap<&str, &GroupEntry> {
@@ -145,7 +156,9 @@ fn row(
     let mut differences = Vec::new();
     match (cloud, served) {
         _ if !known.headcount => {}
+        (_, None) if !known.cloud => {}
         (Some(_), None) => differences.push("the cloud has the group, but Headcount does not serve it".to_owned()),
+        (None, Some(_)) if !known.cloud => {}
         (None, Some(_)) => differences.push("Headcount serves the group, but the cloud does not list it".to_owned()),
         (Some(cloud), Some(served)) => differences.extend(headcount_differs(cloud, served)),
         (None, None) => differences

@@ -34,7 +34,7 @@ const FLUSH_LIMIT: Duration = Duration::from_secs(1);
 /// The log format.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(super) enum LogFormat {
-    /// One line for each decision.
+    /// One line for each event.
     Text,
     /// One JSON object per line.
     Json,

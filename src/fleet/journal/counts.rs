@@ -18,9 +18,9 @@ use crate::metrics::FamilySpec;
 const OPERATIONS: FamilySpec = FamilySpec::counter(
     "headcount_operations",
     &["node_group", "operation", "result"],
-    "Requests of the Cluster Autoscaler to change a node group, by result: ok, refused (by the group's limits), failed (the \
+    "Requests of the Cluster Autoscaler to change a node group, by result: ok, refused (by the group's limits, a quota, or as invalid), failed (the \
      cloud refused or could not be reached), unknown (the response of the cloud was lost, or the caller left before it), \
-     late (not sent within the caller's deadline), failed_later (the cloud accepted it and did not carry it out)",
+     late (not sent in time, or too many requests), failed_later (the cloud accepted it and did not carry it out)",
 );
 const SECONDS: FamilySpec = FamilySpec::histogram(
     "headcount_operation_duration_seconds",

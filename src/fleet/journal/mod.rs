@@ -137,8 +137,8 @@ impl Journal {
     ) {
         self.counts.expect(group);
         for failure in self.counts.launches(group, before.map(|view| view.status.as_ref()), &now.status) {
-            let (code, message) = (failure.code.as_str(), failure.message.as_str());
-            tracing::warn!(group, code, message, "an instance failed to launch; the Cluster Autoscaler is told");
+            let (code, reason) = (failure.code.as_str(), failure.message.as_str());
+            tracing::warn!(%group, code, reason, "an instance failed to launch; the Cluster Autoscaler is told");
             self.notify("LaunchFailed", || format!("node group {group}: {}: {}", failure.code, failure.message));
         }
         let mut underway = lock(&self.underway);

@@ -74,7 +74,7 @@ impl RequestRecord {
         if !matches!(result, RequestResult::Ok | RequestResult::Refused) {
             let (group, request, error) = (&*self.group, self.action.as_str(), why.unwrap_or_default());
             tracing::warn!(
-                group,
+                %group,
                 request,
                 result = result.as_str(),
                 error,

@@ -32,6 +32,8 @@ pub(super) struct Underway(BTreeMap<u64, Entry>);
 struct Entry {
     operation: UnfinishedOperation,
     deletes: BTreeSet<ProviderId>,
+    /// The capacity that an increase leads to.
+    to: u32,
     /// Whether the cloud is polled for its outcome.
     is_polled: bool,
 }
@@ -69,12 +71,13 @@ impl Underway {
             let known = operations.iter().find(|operation| operation.id.0 == *id);
             let outcome = match known.map(|operation| &operation.phase) {
                 Some(Phase::Succeeded(_)) => Some(true),
-                Some(_) => entry.is_done(status, creating).then_some(true).filter(|_| !entry.is_polled),
+                Some(_) => entry.outcome(status, creating).filter(|_| !entry.is_polled),
                 None if entry.is_polled => Some(false),
-                None => entry.is_done(status, creating).then_some(true),
+                None => entry.outcome(status, creating),
             };
             let age = entry.operation.accepted.elapsed();
-            if let Some(succeeded) = outcome {
+            // A launch that fails has a line and a count of its own.
+            if let Some(succeeded) = outcome.filter(|succeeded| *succeeded || entry.is_polled) {
                 let (kind, what) = (entry.operation.kind, entry.operation.what.clone());
                 ended.push(Finished { kind, what, took: succeeded.then_some(age) });
             }
@@ -85,12 +88,16 @@ impl Underway {
 }
 
 impl Entry {
-    /// Whether the published instances show that it is done.
-    fn is_done(&self, status: &GroupStatus, creating: u32) -> bool {
+    /// Whether it has succeeded or failed, as the published instances show; `None` before that.
+    fn outcome(&self, status: &GroupStatus, creating: u32) -> Option<bool> {
         match self.operation.kind {
-            RequestKind::Delete => status.instances.iter().all(|listed| !self.deletes.contains(&listed.id)),
-            RequestKind::Increase => creating == 0,
-            RequestKind::Decrease => true,
+            RequestKind::Delete => {
+                status.instances.iter().all(|listed| !self.deletes.contains(&listed.id)).then_some(true)
+            }
+            // Later increases may still be creating instances.
+            RequestKind::Increase if status.in_state(InstanceState::Running) >= self.to => Some(true),
+            RequestKind::Increase => (creating == 0).then_some(status.failed() == 0),
+            RequestKind::Decrease => Some(true),
         }
     }
 }
@@ -107,6 +114,10 @@ fn entry_of(operation: &Operation, clock: Clock) -> Entry {
     Entry {
         operation: UnfinishedOperation { id, kind, what, accepted: clock.instant(operation.accepted) },
         deletes: operation.deletes().cloned().unwrap_or_default(),
+        to: match &operation.request {
+            OperationRequest::Capacity { to, .. } => *to,
+            OperationRequest::Deletion { .. } => 0,
+        },
         is_polled: matches!(operation.phase, Phase::Running(_)),
     }
 }

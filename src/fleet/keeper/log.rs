@@ -67,8 +67,8 @@ pub(in crate::fleet) fn write(group: &str, source: &str, note: &Note) {
             tracing::warn!(%group, %operation, %error, "the cloud refused to launch instances");
         }
         Note::NotLaunched(operation, number, failure) => {
-            let (code, message) = (&failure.code, &failure.message);
-            tracing::warn!(%group, %operation, number, %code, %message, "some instances of a scale-up were not \
+            let (code, reason) = (&failure.code, &failure.message);
+            tracing::warn!(%group, %operation, number, %code, %reason, "some instances of a scale-up were not \
                 launched");
         }
         Note::LaunchesWithheld(error) => {
@@ -153,8 +153,8 @@ pub(in crate::fleet) fn write(group: &str, source: &str, note: &Note) {
         }
         Note::Finished(operation) => tracing::info!(%group, %operation, "operation finished"),
         Note::FailedLater(operation, failure) => {
-            let (code, message) = (&failure.code, &failure.message);
-            tracing::warn!(%group, %operation, %code, %message, "the cloud accepted the operation, and it failed later");
+            let (code, reason) = (&failure.code, &failure.message);
+            tracing::warn!(%group, %operation, %code, %reason, "the cloud accepted the operation, and it failed later");
         }
         Note::Preempted(operation) => {
             tracing::warn!(%group, %operation, "another operation preempted an operation of the node group");

@@ -78,7 +78,7 @@ pub(super) struct Keeper {
 /// Starts the keeper of a group, which lives as long as the returned sender, or until the group is gone.
 pub(super) fn start(key: GroupKey, context: KeeperContext) -> mpsc::Sender<Message> {
     let (mailbox, inbox) = mpsc::channel(MAILBOX);
-    let reader = GroupReader::new(&context, &key.name);
+    let reader = GroupReader::new(&context, &key);
     let weak = Mailbox::new(&mailbox);
     let mut starting = StartingKeeper { key, context, inbox, reader, mailbox: weak };
     let (tasks, name) = (starting.context.tasks.clone(), starting.key.to_string());

@@ -11,9 +11,11 @@ use super::context::KeeperContext;
 use crate::cloud::{
     CloudError, GroupName, GroupReading, LaunchActivity, OperationHandle, Progress, ReadOnlyCloud, Shortfall,
 };
+use crate::fleet::claims::Claims;
 use crate::fleet::clock::Clock;
 use crate::fleet::limits::POLLS_AT_A_TIME;
 use crate::fleet::reach::Reach;
+use crate::fleet::snapshot::GroupKey;
 use crate::group::{CONFIRM_AFTER, Event, OperationId, PollEnd, READ_LIMIT, ReadResult};
 
 /// Reads one group. Cheap to clone: reads beside the keeper have one of their own.
@@ -21,16 +23,20 @@ use crate::group::{CONFIRM_AFTER, Event, OperationId, PollEnd, READ_LIMIT, ReadR
 pub(super) struct GroupReader {
     cloud: ReadOnlyCloud,
     group: GroupName,
+    key: GroupKey,
+    claims: Arc<Claims>,
     reach: Arc<Reach>,
     clock: Clock,
 }
 
 impl GroupReader {
     /// A reader of this group.
-    pub(super) fn new(context: &KeeperContext, group: &GroupName) -> Self {
+    pub(super) fn new(context: &KeeperContext, key: &GroupKey) -> Self {
         Self {
             cloud: Arc::clone(&context.cloud),
-            group: group.clone(),
+            group: key.name.clone(),
+            key: key.clone(),
+            claims: Arc::clone(&context.claims),
             reach: Arc::clone(&context.reach),
             clock: context.clock,
         }
@@ -109,7 +115,9 @@ impl GroupReader {
         if read.is_ok() {
             self.reach.regain();
         }
-        read.map(|reading| reading.map(Box::new))
+        // What another source serves is none of this one's: its keeper ends as if the group were gone.
+        let own = |reading: &GroupReading| reading.identity.is_none() || !self.claims.is_left(&self.key);
+        read.map(|reading| reading.filter(own).map(Box::new))
     }
 
     pub(super) fn timed_out(&self, operation: &'static str) -> CloudError {

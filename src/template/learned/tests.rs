@@ -66,6 +66,7 @@ impl Group {
         catalog.learn(&learned);
         let template = template::build(&Input {
             group: "gpu",
+            name: "gpu",
             family: Family::Aws,
             hints: &self.hints,
             launch: &self.launch,

@@ -66,8 +66,15 @@ fn template(types: &[&str], learned: &Learned, overrides: &GroupOverrides) -> No
     };
     let hints = GroupHints::default();
     let catalog = catalog.for_group("us/gpu");
-    let input =
-        Input { group: "gpu", family: Family::Aws, hints: &hints, launch: &launch, catalog: &catalog, overrides };
+    let input = Input {
+        group: "gpu",
+        name: "gpu",
+        family: Family::Aws,
+        hints: &hints,
+        launch: &launch,
+        catalog: &catalog,
+        overrides,
+    };
     build(&input).unwrap()
 }
 

@@ -34,7 +34,7 @@ fn names_fit_into_a_label() {
     for id in ["", "/", &"x".repeat(300), "Source/Group_1"] {
         group.hints = GroupHints::default();
         let Group { family, hints, launch, catalog, overrides } = &group;
-        let input = Input { group: id, family: *family, hints, launch, catalog, overrides };
+        let input = Input { group: id, name: id, family: *family, hints, launch, catalog, overrides };
         let name = build(&input).unwrap().node.metadata.unwrap().name.unwrap();
         assert!(name.len() <= 63 && !name.starts_with('-') && !name.contains(['/', '_', 'S']), "{name}");
     }

@@ -64,6 +64,7 @@ impl<'a> Group<'a> {
         };
         let input = Input {
             group: "group",
+            name: "group",
             family: self.family,
             hints: &GroupHints::default(),
             launch: &launch,

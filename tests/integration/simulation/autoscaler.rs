@@ -104,7 +104,7 @@ impl Autoscaler {
     }
 
     /// A few one-node calls at once. Law 4: an accepted deletion shows as Deleting or gone at once. Law 6: never below
-    /// min. Law 7: naming the same node again makes no call.
+    /// min. Law 7: naming the same node again deletes nothing.
     async fn delete_running(&mut self, world: &World, group: &str) -> Result<(), Violation> {
         let Some((min, mut victims)) = listed(world, group, InstanceState::Running) else { return Ok(()) };
         self.rng.shuffle(&mut victims);

@@ -150,7 +150,7 @@ impl ArmClient {
         let (mut response, mut generation) = self.send_once(call, &method, url, headers, &body).await?;
         // A request with a refused token had no effect, so this never repeats a write.
         if response.status == StatusCode::UNAUTHORIZED && self.renew(generation).await {
-            tracing::warn!(operation = call.operation, name = call.name, "Azure refused the token; renewing it");
+            tracing::warn!(api = call.operation, name = call.name, "Azure refused the token; renewing it");
             (response, generation) = self.send_once(call, &method, url, headers, &body).await?;
         }
         if response.status.is_success() {

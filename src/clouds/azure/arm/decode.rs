@@ -36,7 +36,7 @@ pub(in crate::clouds::azure) fn items(
     #[derive(Deserialize)]
     struct Page {
         value: Items,
-        // A link that cannot be read is no end of the list.
+        // A link that cannot be read does not end the list.
         #[serde(rename = "nextLink")]
         _next_link: Option<String>,
     }

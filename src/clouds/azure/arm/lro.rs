@@ -50,7 +50,7 @@ pub(super) fn handle(
     let (method, url) = usable.or_else(|| target.filter(|_| pending).map(|url| (PollMethod::Resource, url.clone())))?;
     if !client.is_on_endpoint(&url) {
         tracing::warn!(
-            operation = context.operation,
+            api = context.operation,
             name = context.name,
             host = url.host_str(),
             "Azure returned an operation URL that is not on the configured endpoint; observations alone show the \
