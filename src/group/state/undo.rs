@@ -380,15 +380,17 @@ impl GroupState {
         // written again.
         let lowered = self.in_flight.unshown().saturating_sub(to_be_raised);
         let meant = census.capacity.saturating_sub(lowered).saturating_sub(fallen);
+        // Less than what we wrote is never sent, however much the launches add: the read may be older than that.
+        let sent = |to: u32| to.saturating_sub(to_be_raised).max(self.own_capacity().min(reading.max));
         if owed.undoes_a_later_write {
-            return Some(to.max(meant.min(reading.max)).saturating_sub(to_be_raised));
+            return Some(sent(to.max(meant.min(reading.max))));
         }
         // What we wrote must not be lowered. To write it once more changes nothing if the read lags.
         let written = if to_be_raised > 0 { self.own_capacity_at_most() } else { self.own_capacity() };
         let may_repeat = self.may_have_been_lowered();
         let to = if may_repeat { to.max(meant.max(written).min(reading.max)) } else { to };
         let is_enough = to > meant || (to == meant && may_repeat);
-        (is_enough && to >= written).then(|| to.saturating_sub(to_be_raised))
+        (is_enough && to >= written).then(|| sent(to))
     }
 
     /// How many instances a capacity that our writes set has to have room for, if it is too low. `own` are instances
