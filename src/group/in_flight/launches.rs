@@ -206,6 +206,12 @@ impl InFlight {
         self.launches.iter().filter(|launch| !launch.has_raised()).map(|launch| launch.unshown).sum()
     }
 
+    /// The same, of the launches that were sent after the last capacity write.
+    pub(crate) fn to_be_raised_since_written(&self) -> u32 {
+        let since = self.launches.iter().filter(|launch| !launch.has_raised() && !launch.may_be_undone);
+        since.map(|launch| launch.unshown).sum()
+    }
+
     /// Whether a launch is about to raise the capacity, or has just done so: its instances are known, and no capacity that
     /// was read has shown it. A capacity written now may undo it.
     pub(crate) fn is_raising(&self) -> bool {

@@ -381,7 +381,8 @@ impl GroupState {
         let lowered = self.in_flight.unshown().saturating_sub(to_be_raised);
         let meant = census.capacity.saturating_sub(lowered).saturating_sub(fallen);
         // Less than what we wrote is never sent, however much the launches add: the read may be older than that.
-        let sent = |to: u32| to.saturating_sub(to_be_raised).max(self.own_capacity().min(reading.max));
+        let own = self.own_capacity().saturating_sub(self.in_flight.to_be_raised_since_written());
+        let sent = |to: u32| to.saturating_sub(to_be_raised).max(own.min(reading.max));
         if owed.undoes_a_later_write {
             return Some(sent(to.max(meant.min(reading.max))));
         }
