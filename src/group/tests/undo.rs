@@ -272,6 +272,20 @@ fn what_a_write_without_a_response_may_have_undone_is_written_once_more() {
     assert_eq!(lowered(false), None, "the read lags");
 }
 
+/// A launch in flight adds to what is raised back, and nothing to what was written.
+#[test]
+fn with_a_launch_in_flight_no_less_is_written_than_before() {
+    let mut group = Group::new(13, live(0..13));
+    group.see(13, live(0..18));
+    group.launch(6);
+    group.lose(13, 15);
+    group.see_at(12, 15, live(0..18));
+    group.write_undo(15, 17);
+    // The read lags behind both writes.
+    group.see_at(15, 13, live(0..18));
+    assert_eq!(group.undone(), Some(17), "15 would undo it");
+}
+
 #[test]
 fn a_write_without_a_response_can_no_longer_take_effect_after_a_while() {
     let mut group = Group::new(10, live(0..8));
