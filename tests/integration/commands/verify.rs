@@ -157,7 +157,7 @@ async fn a_new_user_gets_from_the_demo_to_a_report() {
 
     let (emulator, config) = emulated(quick());
     let output = run(&verify(&config).iter().map(String::as_str).collect::<Vec<_>>());
-    assert!(texts(&output).0.contains("Nothing was written. With --allow-writes, it is done."), "{output:?}");
+    assert!(texts(&output).0.contains("Nothing was written. Add --allow-writes to run it."), "{output:?}");
     assert_eq!(writes(&emulator), 0);
 }
 
