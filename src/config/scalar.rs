@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-#[cfg(any(feature = "aws", feature = "azure"))]
+#[cfg(any(test, feature = "aws", feature = "azure"))]
 pub(super) use crate::cloud::parse_endpoint as endpoint;
 use crate::cloud::{NodeGroupSpec, SpecError, Taint, go_syntax, is_label_value, is_qualified_name};
 use crate::grpc::{Listen, ListenError};
