@@ -1,5 +1,5 @@
 use super::*;
-use crate::admin::statusz::OperationEntry;
+use crate::admin::statusz::{OperationEntry, SourceStatus};
 use crate::kubernetes::{BackoffInfo, GroupHealth, ScaleUp};
 
 fn group(id: &str, size: u32) -> GroupEntry {
@@ -29,6 +29,18 @@ fn sides(server: Option<GroupEntry>, autoscaler: AutoscalerGroup, nodes: u32) ->
 fn sides_that_agree_have_no_differences() {
     let comparison = compare(&sides(Some(group("web", 7)), seen("web", 7), 7));
     assert!(comparison.agrees() && comparison.notes.is_empty(), "{comparison:?}");
+}
+
+/// Without it, groups that share a name have other IDs here than on the server.
+#[test]
+fn a_source_that_this_command_cannot_read_is_a_note_and_no_difference() {
+    let mut sides = sides(Some(group("us/web", 7)), seen("us/web", 7), 7);
+    assert!(!compare(&sides).agrees(), "all sources can be read");
+    let problem = Some("no route".to_owned());
+    sides.cloud.sources = vec![SourceStatus { name: "west".to_owned(), problem, ..SourceStatus::default() }];
+    let comparison = compare(&sides);
+    assert!(comparison.agrees(), "{comparison:?}");
+    assert_eq!(comparison.notes, ["this command cannot read source west: no route"]);
 }
 
 #[test]

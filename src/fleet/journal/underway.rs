@@ -32,8 +32,8 @@ pub(super) struct Underway(BTreeMap<u64, Entry>);
 struct Entry {
     operation: UnfinishedOperation,
     deletes: BTreeSet<ProviderId>,
-    /// The capacity that an increase leads to.
-    to: u32,
+    /// The capacity that an increase leads to; `None` for a deletion.
+    to: Option<u32>,
     /// Whether the cloud is polled for its outcome.
     is_polled: bool,
 }
@@ -95,7 +95,9 @@ impl Entry {
                 status.instances.iter().all(|listed| !self.deletes.contains(&listed.id)).then_some(true)
             }
             // Later increases may still be creating instances.
-            RequestKind::Increase if status.in_state(InstanceState::Running) >= self.to => Some(true),
+            RequestKind::Increase if self.to.is_some_and(|to| status.in_state(InstanceState::Running) >= to) => {
+                Some(true)
+            }
             RequestKind::Increase => (creating == 0).then_some(status.failed() == 0),
             RequestKind::Decrease => Some(true),
         }
@@ -115,8 +117,8 @@ fn entry_of(operation: &Operation, clock: Clock) -> Entry {
         operation: UnfinishedOperation { id, kind, what, accepted: clock.instant(operation.accepted) },
         deletes: operation.deletes().cloned().unwrap_or_default(),
         to: match &operation.request {
-            OperationRequest::Capacity { to, .. } => *to,
-            OperationRequest::Deletion { .. } => 0,
+            OperationRequest::Capacity { to, .. } => Some(*to),
+            OperationRequest::Deletion { .. } => None,
         },
         is_polled: matches!(operation.phase, Phase::Running(_)),
     }

@@ -63,6 +63,26 @@ fn devices_and_pipes_in_place_of_credentials_of_aws_are_refused() {
 }
 
 #[test]
+fn empty_variables_of_aws_are_not_set_and_bad_ones_are_named() {
+    let (emulator, _) = mk_aws();
+    let groups = |name: &str, value: &str| {
+        let mut groups = command(&["groups", "--cloud-provider=aws", "--nodes=0:5:web", "--timeout", "20s"]);
+        groups.env("AWS_ENDPOINT_URL", emulator.url()).env("AWS_DEFAULT_REGION", "us-east-1").env(name, value);
+        Finished::of(groups)
+    };
+    for name in ["AWS_REGION", "AWS_MAX_ATTEMPTS", "AWS_RETRY_MODE", "AWS_ENDPOINT_URL_AUTO_SCALING", "AWS_PROFILE"] {
+        let finished = groups(name, "");
+        assert!(finished.status.success(), "{name}: {}", finished.output);
+    }
+    assert!(groups("AWS_RETRY_MODE", "legacy").status.success(), "other SDKs know it");
+    for (name, value) in [("AWS_MAX_ATTEMPTS", "x"), ("AWS_ENDPOINT_URL_EC2", "127.0.0.1:1"), ("AWS_REGION", "us east")]
+    {
+        let finished = groups(name, value);
+        assert!(finished.status.code() == Some(2) && finished.output.contains(name), "{name}: {}", finished.output);
+    }
+}
+
+#[test]
 fn a_token_file_of_aws_that_is_missing_is_named() {
     let (_emulator, config) = mk_aws();
     let missing = config.path_of("missing");

@@ -13,7 +13,7 @@ const ATTEMPTS_MAX: u32 = 10;
 #[derive(Debug, PartialEq, Eq, Error)]
 pub enum VariableError {
     /// The number of attempts of a read.
-    #[error("AWS_MAX_ATTEMPTS={0:?} is not a number from 1 to {ATTEMPTS_MAX}")]
+    #[error("AWS_MAX_ATTEMPTS={0:?} is not a number of attempts; write 1 or more")]
     Attempts(String),
     /// The address of a service.
     #[error("{name}: {reason}")]
@@ -40,8 +40,8 @@ pub(super) fn attempts() -> u32 {
 
 fn attempts_in(variable: Option<&str>) -> Result<u32, VariableError> {
     let Some(text) = variable.map(str::trim).filter(|text| !text.is_empty()) else { return Ok(ATTEMPTS) };
-    let attempts = text.parse().ok().filter(|attempts| (1..=ATTEMPTS_MAX).contains(attempts));
-    attempts.ok_or_else(|| VariableError::Attempts(text.to_owned()))
+    let attempts = text.parse::<u32>().ok().filter(|attempts| *attempts > 0);
+    attempts.map(|attempts| attempts.min(ATTEMPTS_MAX)).ok_or_else(|| VariableError::Attempts(text.to_owned()))
 }
 
 /// AWS_ENDPOINT_URL is for all services; a longer name is for one.
@@ -59,8 +59,8 @@ mod tests {
 
     #[test]
     fn attempts_are_a_small_number() {
-        assert_eq!([None, Some(""), Some("5")].map(attempts_in), [Ok(3), Ok(3), Ok(5)]);
-        for bad in ["0", "x", "11", "-1"] {
+        assert_eq!([None, Some(""), Some("5"), Some("20")].map(attempts_in), [Ok(3), Ok(3), Ok(5), Ok(10)]);
+        for bad in ["0", "x", "-1"] {
             assert_eq!(attempts_in(Some(bad)), Err(VariableError::Attempts(bad.to_owned())));
         }
     }
