@@ -113,7 +113,7 @@ pub fn run() -> ExitCode {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     allocator::return_large_buffers();
     let Arguments { command, log, log_format } = Arguments::parse();
-    let filter = log.as_deref().unwrap_or_else(|| command.default_log());
+    let filter = log.as_deref().filter(|filter| !filter.trim().is_empty()).unwrap_or_else(|| command.default_log());
     let outcome = log::start(filter, log_format).and_then(|()| runtime()).and_then(|runtime| {
         let outcome = runtime.block_on(async {
             match command {

@@ -2,7 +2,7 @@
 
 use hyper::Uri;
 
-/// Reads the URL of an HTTP service, without a slash at its end.
+/// Reads the URL of an HTTP service, without a slash at its end, and with `http` or `https` in lower case.
 ///
 /// # Errors
 ///
@@ -11,12 +11,10 @@ pub fn parse_endpoint(text: &str) -> Result<String, String> {
     let trimmed = text.trim().trim_end_matches('/');
     // A user and a password before the host are a secret, which no message repeats.
     if text.contains('@') {
-        return Err(
-            "this is not an endpoint without a user and a password; write a URL such as https://host".to_owned()
-        );
+        return Err("an endpoint has no '@': leave out the user and the password, as in https://host".to_owned());
     }
-    if is_url(trimmed) {
-        return Ok(trimmed.to_owned());
+    if let Some((scheme, rest)) = trimmed.split_once("://").filter(|_| is_url(trimmed)) {
+        return Ok(format!("{}://{rest}", scheme.to_ascii_lowercase()));
     }
     Err(format!("{text:?} is not an endpoint; write a URL such as https://host or http://127.0.0.1:5000"))
 }
@@ -38,6 +36,7 @@ mod tests {
         for good in ["http://127.0.0.1:5000", "https://host/", "http://[::1]:5000", "https://a.b/path", " http://h "] {
             assert_eq!(parse_endpoint(good).as_deref(), Ok(good.trim().trim_end_matches('/')), "{good}");
         }
+        assert_eq!(parse_endpoint("HTTP://Host:1").as_deref(), Ok("http://Host:1"));
         let bad = [
             "",
             "host",

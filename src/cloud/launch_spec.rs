@@ -24,6 +24,8 @@ pub struct LaunchSpec {
     pub images: Vec<NodeImage>,
     /// Labels that the launch settings and the cloud service set (user data, AKS pools, the CSI driver's zone label).
     pub labels: BTreeMap<String, String>,
+    /// Whether nodes have labels with the vCPUs and the memory of their size, as AKS gives them.
+    pub has_size_labels: bool,
     /// Taints that the launch settings and the cloud service set.
     pub taints: Vec<Taint>,
     /// Labels that the cloud service gives to every node, whatever tags of the group say (EKS managed node groups).

@@ -149,11 +149,15 @@ impl ServiceOverride {
             // Headcount calls no other service.
             _ => return None,
         };
-        // A user and a password in a URL are a secret.
-        let url = if self.url.contains('@') { "<its URL>" } else { &self.url };
+        // A user and a password in a URL are a secret, and Headcount takes no such URL.
+        let value = if self.url.contains('@') {
+            " to its URL without the user and the password"
+        } else {
+            &format!("={}", self.url)
+        };
         let service = &self.service;
         Some(format!(
-            "{}: the ServiceOverride of {service:?} is not used; set the environment variable {variable}={url} instead",
+            "{}: the ServiceOverride of {service:?} is not used; set the environment variable {variable}{value} instead",
             path.display()
         ))
     }

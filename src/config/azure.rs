@@ -137,14 +137,17 @@ const SWITCHES: [&str; 2] = ["useManagedIdentityExtension", "useFederatedWorkloa
 /// The values of headcount.yaml over those of the in-tree configuration. A secret or a certificate in headcount.yaml is
 /// used even if the in-tree configuration chooses an identity.
 fn over(mut in_tree: Layer, own: Layer, context: &mut SourceContext<'_>) -> Layer {
-    let has_own = |keys: &[&str]| keys.iter().any(|key| own.contains_key(key));
-    if has_own(&["aadClientSecret", "aadClientCertPath"]) && !has_own(&SWITCHES) {
+    let is_on = |layer: &Layer, key: &str| layer.get(key).is_some_and(|switch| switch.value.trim() == "true");
+    let has_own = |key: &str| own.get(key).is_some_and(|written| !written.value.trim().is_empty());
+    let has_own_secret = ["aadClientSecret", "aadClientCertPath"].into_iter().any(has_own);
+    if has_own_secret && !SWITCHES.iter().any(|key| is_on(&own, key)) {
         in_tree.retain(|key, _| !SWITCHES.contains(key) && *key != "authMethod");
     }
     // In-tree, an identity is used whatever the authMethod says.
-    let is_on = |key: &&str| own.get(key).or_else(|| in_tree.get(key)).is_some_and(|switch| switch.value == "true");
-    if SWITCHES.iter().any(is_on)
-        && let Some(method) = in_tree.remove("authMethod").filter(|method| method.value != "principal")
+    let is_chosen = |key: &&str| if has_own(key) { is_on(&own, key) } else { is_on(&in_tree, key) };
+    if SWITCHES.iter().any(is_chosen)
+        && let Some(method) =
+            in_tree.remove("authMethod").filter(|method| !matches!(method.value.trim(), "" | "principal"))
     {
         let (place, method) = (method.place, method.value);
         context

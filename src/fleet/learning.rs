@@ -107,7 +107,7 @@ impl Learner {
             saved: Saved::Unread,
             unsaved: false,
             is_saved,
-            judge,
+            judge: Arc::new(judge),
             uses,
             implausible: ImplausibleLog::default(),
             unread_drivers: BTreeMap::new(),
@@ -192,7 +192,7 @@ struct Learning {
     unsaved: bool,
     /// Whether the ConfigMap is written at all.
     is_saved: bool,
-    judge: Judge,
+    judge: Arc<Judge>,
     uses: NodeUse,
     implausible: ImplausibleLog,
     /// Drivers that were logged because their slices cannot be read, and why.
@@ -219,12 +219,18 @@ impl Learning {
         let mut nodes = self.api.watch_nodes(tasks);
         let slices = self.uses.learns.then(|| self.api.watch_resource_slices(tasks));
         loop {
-            self.learn_from(&mut nodes, slices.as_ref()).await;
-            if self.uses.learns {
-                self.save().await;
-            }
-            self.follow(&mut nodes, Instant::now() + every).await;
+            let watched = self.learn_from(&mut nodes, slices.as_ref()).await;
+            // A cloud that does not respond must not keep taints waiting.
+            let (judge, snapshot) = (Arc::clone(&self.judge), Arc::clone(&self.store.load()));
+            tokio::join!(judge.compare(&snapshot, watched.as_deref()), self.save_and_follow(&mut nodes, every));
         }
+    }
+
+    async fn save_and_follow(&mut self, nodes: &mut NodeWatch, every: Duration) {
+        if self.uses.learns {
+            self.save().await;
+        }
+        self.follow(nodes, Instant::now() + every).await;
     }
 
     /// Notes which nodes there are and which of them CA has tainted, until this moment. If nodes cannot be watched, the
@@ -281,7 +287,7 @@ impl Learning {
             return true;
         }
         let read = self.api.get_config_map().await;
-        let is_refused = matches!(read, Err(KubernetesError::Refused { .. }));
+        let is_refused = read.as_ref().is_err_and(KubernetesError::is_refusal);
         let Some(found) = self.saving.unless(read) else { return is_refused };
         self.saved = Saved::Absent;
         if let Some(found) = found {
@@ -295,16 +301,25 @@ impl Learning {
         true
     }
 
-    /// Learns from all nodes that the watch knows.
-    async fn learn_from(&mut self, nodes: &mut NodeWatch, slices: Option<&ResourceSliceWatch>) {
+    /// Learns from all nodes that the watch knows, and returns them; `None` if they cannot be watched.
+    async fn learn_from(
+        &mut self,
+        nodes: &mut NodeWatch,
+        slices: Option<&ResourceSliceWatch>,
+    ) -> Option<Vec<Arc<Node>>> {
         let settled = timeout(NODES_LIMIT, nodes.settled()).await;
         let settled = settled.map_err(|_elapsed| LearningError::Timeout(NODES_LIMIT));
         let _failure = self.note(nodes);
         let watched = settled.and_then(|()| Ok(nodes.nodes()?));
-        let watched = self.nodes.unless(watched);
+        let watched = self.nodes.unless(watched)?;
+        if self.uses.learns {
+            self.learn(&watched, slices);
+        }
+        Some(watched)
+    }
+
+    fn learn(&mut self, watched: &[Arc<Node>], slices: Option<&ResourceSliceWatch>) {
         let snapshot = Arc::clone(&self.store.load());
-        self.judge.compare(&snapshot, watched.as_deref()).await;
-        let Some(watched) = watched.filter(|_| self.uses.learns) else { return };
         let reports = watched.iter().filter_map(|node| node_report(&snapshot, node));
         let reports: Vec<_> = reports.filter_map(|report| self.plausible(report)).collect();
         // Types that were not known when the ConfigMap was read may be known now.

@@ -185,6 +185,11 @@ impl Fleet {
         *self.ready.borrow()
     }
 
+    /// Whether every write is refused.
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
     /// Turns true when [`Fleet::is_ready`] does.
     pub fn readiness(&self) -> watch::Receiver<bool> {
         self.ready.clone()

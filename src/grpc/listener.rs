@@ -151,19 +151,25 @@ impl Port {
     }
 }
 
-/// Waits until every connection has ended. A connection without a call under way gets 5 s.
+/// Waits until every connection has ended. A connection without a call under way gets 5 s. A call that has just ended
+/// may have bytes to write until the next look.
 async fn drain(port: &Port, sessions: &mut JoinSet<()>) {
     let patience = Instant::now() + IDLE_DRAIN_LIMIT;
     let mut looks = interval(DRAIN_LOOK_EVERY);
+    let mut was_idle = false;
     loop {
         tokio::select! {
             ended = sessions.join_next() => match ended {
                 Some(ended) => port.report_panic(ended),
                 None => return,
             },
-            now = looks.tick() => if now >= patience && port.places.calls() == 0 {
-                return debug!(connections = port.places.len(), "closing idle connections");
-            },
+            now = looks.tick() => {
+                let is_idle = now >= patience && port.places.calls() == 0;
+                if is_idle && was_idle {
+                    return debug!(connections = port.places.len(), "closing idle connections");
+                }
+                was_idle = is_idle;
+            }
         }
     }
 }

@@ -34,15 +34,15 @@ pub struct AutoscalerContainer {
     pub tag: Option<String>,
 }
 
-/// What is used of a container.
+/// What is used of a container. A key may have no value: `envFrom:`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Container {
-    image: String,
-    command: Vec<String>,
-    args: Vec<String>,
-    env: Vec<Variable>,
-    env_from: Vec<Value>,
+    image: Option<String>,
+    command: Option<Vec<String>>,
+    args: Option<Vec<String>>,
+    env: Option<Vec<Variable>>,
+    env_from: Option<Vec<Value>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -163,38 +163,67 @@ fn is_program(word: &str) -> bool {
     word.rsplit('/').next() == Some(PROGRAM) && !word.starts_with('-')
 }
 
-/// The words of the command in a shell's script that runs the Cluster Autoscaler, up to a pipe or a redirection.
-fn command_in(script: &str) -> Option<Vec<String>> {
-    let script = script.replace("\\\n", " ");
-    let commands = script.lines().filter(|line| line.contains(char::is_whitespace)).filter_map(shlex::split);
-    let mut words = commands.map(|words| words.into_iter().skip_while(|word| !is_program(word)).peekable());
-    let command = words.find_map(|mut words| words.peek().is_some().then_some(words))?;
+/// What a shell replaces by the arguments that follow its script.
+fn is_passed_on(word: &str) -> bool {
+    matches!(word, "$@" | "$*")
+}
+
+/// The commands of a line: the words up to a pipe, a redirection or a semicolon.
+fn commands(line: Vec<String>) -> Vec<Vec<String>> {
     let is_operator = |word: &str| {
         let word = word.trim_start_matches(|letter: char| letter.is_ascii_digit());
         word.starts_with(['|', '&', ';', '<', '>'])
     };
-    let mut arguments = Vec::new();
-    for word in command.take_while(|word| !is_operator(word)) {
-        let is_last = word.ends_with(';');
-        arguments.push(word.trim_end_matches(';').to_owned());
-        if is_last {
-            break;
+    let mut commands = vec![Vec::new()];
+    for word in line {
+        let bare = word.trim_end_matches(';');
+        let ends = bare.len() < word.len() || is_operator(&word);
+        if !is_operator(&word) {
+            commands.iter_mut().last().into_iter().for_each(|command| command.push(bare.to_owned()));
+        }
+        if ends {
+            commands.push(Vec::new());
         }
     }
-    Some(arguments)
+    commands
+}
+
+/// The words of the command in a shell's script that runs the Cluster Autoscaler. Others may name it, such as
+/// `test -x cluster-autoscaler`: the first one that gives it arguments is taken.
+fn command_in(script: &str) -> Option<Vec<String>> {
+    let script = script.replace("\\\n", " ");
+    let lines = script.lines().filter(|line| line.contains(char::is_whitespace)).filter_map(shlex::split);
+    let from_program = |words: Vec<String>| {
+        let at = words.iter().position(|word| is_program(word))?;
+        Some(words[at..].to_vec())
+    };
+    let runs: Vec<_> = lines.flat_map(commands).filter_map(from_program).collect();
+    let has_arguments = |words: &&Vec<String>| words.iter().any(|word| word.starts_with('-') || is_passed_on(word));
+    runs.iter().find(has_arguments).or(runs.first()).cloned()
+}
+
+/// The program and its arguments, which may be in a shell's script.
+fn without_shell(words: Vec<String>) -> Vec<String> {
+    // A shell's script is one argument. What comes before it are arguments of the shell.
+    let mut scripts = words.iter().enumerate().filter(|(_, word)| !word.starts_with('-'));
+    let Some((at, command)) = scripts.find_map(|(at, word)| Some((at, command_in(word)?))) else { return words };
+    // The first argument after a script is the shell's own name.
+    let passed_on = words.get(at + 2..).unwrap_or_default();
+    let replaced =
+        command.into_iter().flat_map(|word| if is_passed_on(&word) { passed_on.to_vec() } else { vec![word] });
+    replaced.collect()
 }
 
 /// Reads a container, and whether its image or program is the Cluster Autoscaler.
 fn read(deployment: &str, container: &Value) -> Option<(bool, AutoscalerContainer)> {
     let container = Container::deserialize(container).ok()?;
-    let environment = container.env.into_iter().map(|variable| (variable.name, variable.value)).collect();
-    let words = container.command.iter().chain(&container.args).map(|word| expand(word, &environment));
-    let words: Vec<String> = words.collect();
-    // A shell's script is one argument. What comes before it are arguments of the shell.
-    let script = words.iter().filter(|word| !word.starts_with('-')).find_map(|word| command_in(word));
-    let arguments = script.unwrap_or(words);
+    let variables = container.env.into_iter().flatten();
+    let environment = variables.map(|variable| (variable.name, variable.value)).collect();
+    let words = container.command.into_iter().flatten().chain(container.args.into_iter().flatten());
+    let arguments = without_shell(words.map(|word| expand(&word, &environment)).collect());
     // A registry with a port has a colon too: registry:5000/cluster-autoscaler
-    let image = container.image.split('@').next().unwrap_or_default();
+    let image = container.image.unwrap_or_default();
+    let image = image.split('@').next().unwrap_or_default();
     let (folder, image) = image.rsplit_once('/').map_or(("", image), |(folder, image)| (folder, image));
     let (image, tag) = image.split_once(':').map_or((image, None), |(image, tag)| (image, Some(tag)));
     let is_named = (image.contains(PROGRAM) && !image.contains("exporter"))
@@ -203,7 +232,7 @@ fn read(deployment: &str, container: &Value) -> Option<(bool, AutoscalerContaine
     let (deployment, tag) = (deployment.to_owned(), tag.map(str::to_owned));
     let named = |from: &Value, kind: &str, key: &str| Some(format!("{kind} {}", from[key]["name"].as_str()?));
     let source = |from| named(from, "Secret", "secretRef").or_else(|| named(from, "ConfigMap", "configMapRef"));
-    let environment_from = container.env_from.iter().filter_map(source).collect();
+    let environment_from = container.env_from.iter().flatten().filter_map(source).collect();
     Some((is_named, AutoscalerContainer { deployment, arguments, environment, environment_from, tag }))
 }
 
@@ -268,13 +297,24 @@ spec: {template: {spec: {containers: [
         for script in [
             r#"./cluster-autoscaler --v=4 --nodes="1:10:my asg" --balance-similar-node-groups 2>&1 | tee /dev/termination-log"#,
             r#"exec ./cluster-autoscaler --v=4 '--nodes=1:10:my asg' --balance-similar-node-groups; sleep 5"#,
-            "set -e\n./cluster-autoscaler \\\n  --v=4 \\\n  --nodes='1:10:my asg' \\\n  --balance-similar-node-groups\necho done\n",
+            "chmod +x /cluster-autoscaler && ./cluster-autoscaler --v=4 '--nodes=1:10:my asg' --balance-similar-node-groups",
+            "test -x cluster-autoscaler\nset -e\n./cluster-autoscaler \\\n  --v=4 \\\n  --nodes='1:10:my asg' \\\n  --balance-similar-node-groups\necho done\n",
         ] {
             let container = serde_json::json!({"image": "mine", "command": ["/bin/sh", "-c", script]});
             let (is_named, container) = read("ca", &container).expect("a container");
             let words = ["./cluster-autoscaler", "--v=4", "--nodes=1:10:my asg", "--balance-similar-node-groups"];
             assert!(is_named && container.arguments == words, "{script}: {:?}", container.arguments);
         }
+    }
+
+    #[test]
+    fn arguments_after_a_script_are_those_of_the_program_that_the_shell_passes_them_to() {
+        let script = r#"exec ./cluster-autoscaler --v=4 "$@" 2>&1 | tee /dev/termination-log"#;
+        let container = serde_json::json!({"command": ["/bin/sh", "-c", script, "--"], "args": ["--nodes=1:10:a"],
+            "env": null, "envFrom": null});
+        let (is_named, container) = read("ca", &container).expect("a container");
+        assert!(is_named);
+        assert_eq!(container.arguments, ["./cluster-autoscaler", "--v=4", "--nodes=1:10:a"]);
     }
 
     #[test]

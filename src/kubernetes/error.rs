@@ -109,6 +109,12 @@ impl KubernetesError {
         Self::Refused { operation, status, message }
     }
 
+    /// Whether the API server refuses the call, and not only because it is busy or a token has expired.
+    pub fn is_refusal(&self) -> bool {
+        let may_pass = [StatusCode::TOO_MANY_REQUESTS, StatusCode::UNAUTHORIZED];
+        matches!(self, Self::Refused { status, .. } if status.is_client_error() && !may_pass.contains(status))
+    }
+
     fn has_status(&self, expected: StatusCode) -> bool {
         matches!(self, Self::Refused { status, .. } if *status == expected)
     }

@@ -14,7 +14,7 @@ use super::overrides::GroupOverrides;
 use super::reserved::profile_name;
 use super::resource_slices::ResourceSlices;
 use super::spread::Spreads;
-use crate::cloud::{Family, GroupHints, LaunchSpec, ReservedProfile};
+use crate::cloud::{Family, GroupHints, ImageFamily, LaunchSpec, ReservedProfile};
 use crate::instance_types::{self, Catalog, Provenance, WithProvenance};
 use crate::prices::{Offer, family_of, is_spot};
 
@@ -128,10 +128,13 @@ fn offer(input: &Input<'_>, labels: &Labels) -> Offer {
 }
 
 /// The rule by which nodes reserve resources. The configuration's wins over the cloud's. Nodes that no cloud service
-/// sets up follow the rule of a plain kubelet.
+/// sets up follow OpenShift's rule if their image is of OpenShift, and else that of a plain kubelet.
 fn profile(input: &Input<'_>) -> WithProvenance<ReservedProfile> {
     let given = input.overrides.reserved.profile.map(|profile| (profile, Provenance::GroupOverride));
-    let of_cloud = input.launch.reserved.map(|profile| (profile, Provenance::Group));
+    let images = input.launch.image.iter().chain(&input.launch.images);
+    let is_of_openshift = images.map(|image| image.family).any(|family| family == ImageFamily::RedHatCoreOs);
+    let of_image = is_of_openshift.then_some(ReservedProfile::OpenShift);
+    let of_cloud = input.launch.reserved.or(of_image).map(|profile| (profile, Provenance::Group));
     let default = (ReservedProfile::Kubeadm, Provenance::Default);
     let candidates = given.into_iter().chain(of_cloud).chain(std::iter::once(default.clone()));
     WithProvenance::first(candidates).unwrap_or_else(|| WithProvenance::new(default.0, default.1))

@@ -61,6 +61,13 @@ fn generated(
     }
     if let [type_name] = launch.types.as_slice() {
         add(&["node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type"], type_name, Provenance::Group);
+        let sold = Some(input.catalog.sold(type_name)).filter(|_| launch.has_size_labels).unwrap_or_default();
+        if let Some(cpu) = sold.cpu {
+            add(&["kubernetes.azure.com/sku-cpu"], &cpu.whole().to_string(), Provenance::Group);
+        }
+        if let Some(memory) = sold.memory {
+            add(&["kubernetes.azure.com/sku-memory"], &(memory.whole() >> 20).to_string(), Provenance::Group);
+        }
     }
     let region = ["topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"];
     if !launch.region.is_empty() {

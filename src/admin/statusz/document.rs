@@ -31,6 +31,9 @@ pub struct Document {
     pub ready: bool,
     /// Whether no Cluster Autoscaler has called for 10 minutes.
     pub standby: bool,
+    /// Whether every write is refused (`readOnly`).
+    #[serde(default)]
+    pub read_only: bool,
     /// The calling Cluster Autoscaler.
     pub autoscaler: Autoscaler,
     /// The sources, in the order of the configuration.
@@ -209,6 +212,7 @@ impl Document {
             time: timestamp(SystemTime::now()),
             ready: fleet.is_ready(),
             standby: call.is_standby,
+            read_only: fleet.is_read_only(),
             autoscaler: Autoscaler {
                 last_call: call.at.map(timestamp),
                 age_seconds: call.at.map(|at| at.elapsed().unwrap_or_default().as_secs()),

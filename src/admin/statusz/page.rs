@@ -48,9 +48,10 @@ fn write(html: &mut String, document: &Document) -> fmt::Result {
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
          <meta name=\"color-scheme\" content=\"light dark\"><title>Headcount: {state}</title><style>{STYLE}</style></head>\n\
-         <body><header><h1>Headcount <small>{}</small></h1><p><strong class=\"{class}\" id=\"state\">{state}</strong> \
+         <body><header><h1>Headcount <small>{}</small></h1><p><strong class=\"{class}\" id=\"state\">{state}</strong> {}\
          <span id=\"autoscaler\">{}</span> <time>{}</time></p></header>\n<main>",
         Text(&document.version),
+        if document.read_only { "<strong class=\"warn\">read-only: every write is refused</strong> " } else { "" },
         autoscaler(&document.autoscaler),
         Text(&document.time),
     )?;

@@ -25,7 +25,8 @@ pub(super) fn backs_off(
     let Some(since) = since else { return Some(format!("the Cluster Autoscaler backs off: {code}")) };
     // `2026-11-22 12:05:01.2 +0000 UTC`
     let written = status.time.split(" +0000").next().and_then(|time| parse_rfc3339_weak(time).ok()).unwrap_or(since);
-    let ends = std::iter::successors(Some(initial), |wait| (*wait < most).then(|| (*wait * 2).min(most)));
+    let longer = |wait: &Duration| (!wait.is_zero() && *wait < most).then(|| (*wait * 2).min(most));
+    let ends = std::iter::successors(Some(initial), longer);
     let end = ends.map(|wait| since + wait).find(|end| *end > written).unwrap_or(since + most);
     let end = format_rfc3339_seconds(end);
     Some(format!("the Cluster Autoscaler backs off until {end} at the earliest: {code}"))

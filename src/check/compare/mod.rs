@@ -117,12 +117,27 @@ pub fn compare(sides: &Sides) -> Comparison {
         .map(|group| (group.name.as_str(), group))
         .collect();
     let ids: BTreeSet<&str> = cloud.keys().chain(served.keys()).chain(autoscaler.keys()).copied().collect();
-    let known =
-        Known { headcount: headcount.is_some(), autoscaler: sides.autoscaler.is_ok(), cloud: unread.is_empty() };
+    let is_unread = |group: &GroupEntry| unread.iter().any(|source| source.name == group.source);
+    // Where two sources have a group of one name, its ID begins with the source. This command does not know that while
+    // it cannot read one of them.
+    let has_another_id = |id: &str| match (cloud.get(id), served.get(id)) {
+        _ if unread.is_empty() => false,
+        (Some(listed), None) => served.contains_key(format!("{}/{id}", listed.source).as_str()),
+        (None, Some(served)) => id
+            .strip_prefix(served.source.as_str())
+            .and_then(|rest| rest.strip_prefix('/'))
+            .is_some_and(|name| cloud.contains_key(name)),
+        _ => false,
+    };
     let row = |id: &str| {
         let nodes = sides.nodes.as_ref().ok().map(|nodes| nodes.get(id).copied().unwrap_or(0));
-        let mut row =
-            row(id, cloud.get(id).copied(), served.get(id).copied(), autoscaler.get(id).copied(), known, nodes);
+        let (listed, served) = (cloud.get(id).copied(), served.get(id).copied());
+        let known = Known {
+            headcount: headcount.is_some(),
+            autoscaler: sides.autoscaler.is_ok(),
+            cloud: !has_another_id(id) && !served.is_some_and(is_unread),
+        };
+        let mut row = row(id, listed, served, autoscaler.get(id).copied(), known, nodes);
         if let (Ok(status), Some(group)) = (&sides.autoscaler, autoscaler.get(id)) {
             row.differences.extend(backs_off(group, status, sides.backoff));
         }
@@ -136,8 +151,7 @@ pub fn compare(sides: &Sides) -> Comparison {
 struct Known {
     headcount: bool,
     autoscaler: bool,
-    /// Whether this command reads all sources. Without one of them, groups may have other IDs than on the server, where
-    /// two sources have a group of one name.
+    /// Whether this command reads the group's source, and lists the group by the ID that the server has for it.
     cloud: bool,
 }
 
@@ -156,9 +170,8 @@ fn row(
     let mut differences = Vec::new();
     match (cloud, served) {
         _ if !known.headcount => {}
-        (_, None) if !known.cloud => {}
+        (Some(_), None) | (None, Some(_)) if !known.cloud => {}
         (Some(_), None) => differences.push("the cloud has the group, but Headcount does not serve it".to_owned()),
-        (None, Some(_)) if !known.cloud => {}
         (None, Some(_)) => differences.push("Headcount serves the group, but the cloud does not list it".to_owned()),
         (Some(cloud), Some(served)) => differences.extend(headcount_differs(cloud, served)),
         (None, None) => differences

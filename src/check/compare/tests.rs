@@ -34,13 +34,19 @@ fn sides_that_agree_have_no_differences() {
 /// Without it, groups that share a name have other IDs here than on the server.
 #[test]
 fn a_source_that_this_command_cannot_read_is_a_note_and_no_difference() {
-    let mut sides = sides(Some(group("us/web", 7)), seen("us/web", 7), 7);
+    let of_us = |id: &str| GroupEntry { source: "us".to_owned(), ..group(id, 7) };
+    let mut sides = sides(Some(of_us("us/web")), seen("us/web", 7), 7);
+    sides.cloud = document(vec![of_us("web")]);
     assert!(!compare(&sides).agrees(), "all sources can be read");
     let problem = Some("no route".to_owned());
     sides.cloud.sources = vec![SourceStatus { name: "west".to_owned(), problem, ..SourceStatus::default() }];
     let comparison = compare(&sides);
     assert!(comparison.agrees(), "{comparison:?}");
     assert_eq!(comparison.notes, ["this command cannot read source west: no route"]);
+    sides.cloud.groups.push(of_us("db"));
+    let comparison = compare(&sides);
+    let unserved = comparison.groups.iter().find(|group| group.id == "db").expect("it is listed");
+    assert_eq!(unserved.differences[0], "the cloud has the group, but Headcount does not serve it");
 }
 
 #[test]
@@ -93,6 +99,12 @@ fn a_backoff_that_outlasts_its_first_end_has_doubled() {
     assert!(until("2026-11-22 12:04:00 +0000 UTC", since).contains("until 2026-11-22T12:05:00Z at the earliest"));
     assert!(until("2026-11-22 12:06:00.9 +0000 UTC", since).contains("until 2026-11-22T12:10:00Z"));
     assert!(until("2026-11-22 12:25:00 +0000 UTC", since).contains("until 2026-11-22T12:30:00Z"));
+    let mut group = seen("web", 7);
+    group.scale_up.status = "Backoff".to_owned();
+    group.scale_up.last_transition_time = Some(since.to_owned());
+    let status = AutoscalerStatus { time: "2026-11-22 12:05:00 +0000 UTC".to_owned(), ..AutoscalerStatus::default() };
+    let none = backs_off(&group, &status, (Duration::ZERO, Duration::from_secs(1800))).expect("a backoff");
+    assert!(none.contains("until 2026-11-22T12:30:00Z"), "a first time of 0 does not double: {none}");
     assert!(
         until("2026-11-22 12:04:00 +0000 UTC", "soon")
             .ends_with("backs off: instances did not become nodes in time, or this release does not report the reason")

@@ -137,31 +137,17 @@ impl Reload {
         target.fleet.tasks().input_changed();
     }
 
-    fn take(&mut self, new: Config, target: &mut Target) {
-        let Target { fleet, learner, live_prices, .. } = target;
-        if new.node_use() != self.config.node_use() {
-            match new.node_use() {
-                None => learner.take().into_iter().for_each(Learner::stop),
-                Some((settings, uses)) => {
-                    match kubernetes::Client::new(settings.clone(), &|name| std::env::var(name).ok()) {
-                        Ok(client) => {
-                            drop(learner.take());
-                            *learner = Some(fleet.learn(Arc::new(client), uses, LEARN_EVERY));
-                        }
-                        Err(error) => {
-                            self.counts.count(false);
-                            error!(%error, "changes to learn: cannot be applied; continuing with the previous \
-                                settings");
-                            return;
-                        }
-                    }
-                }
-            }
+    fn take(&mut self, mut new: Config, target: &mut Target) {
+        let is_followed = self.use_nodes(&new, target);
+        if !is_followed {
+            new.learn.clone_from(&self.config.learn);
+            new.taints.clone_from(&self.config.taints);
         }
+        let Target { fleet, live_prices, .. } = target;
         if new.live_prices != self.config.live_prices {
             live_prices.set(new.live_prices, fleet.tasks());
         }
-        self.counts.count(true);
+        self.counts.count(is_followed);
         let (changed, restart) = differences(&self.config, &new, &self.zones);
         if changed.is_empty() && restart.is_empty() {
             info!("configuration reloaded; nothing has changed");
@@ -179,6 +165,29 @@ impl Reload {
         self.config.learn = new.learn;
         self.config.taints = new.taints;
         self.config.live_prices = new.live_prices;
+    }
+
+    /// Uses the nodes of the cluster as the new configuration says. Returns whether it can be followed.
+    fn use_nodes(&self, new: &Config, target: &mut Target) -> bool {
+        let Target { fleet, learner, .. } = target;
+        if new.node_use() == self.config.node_use() {
+            return true;
+        }
+        let Some((settings, uses)) = new.node_use() else {
+            learner.take().into_iter().for_each(Learner::stop);
+            return true;
+        };
+        match kubernetes::Client::new(settings.clone(), &|name| std::env::var(name).ok()) {
+            Ok(client) => {
+                drop(learner.take());
+                *learner = Some(fleet.learn(Arc::new(client), uses, LEARN_EVERY));
+                true
+            }
+            Err(error) => {
+                error!(%error, "changes to learn: cannot be applied; continuing with the previous settings");
+                false
+            }
+        }
     }
 
     /// Checks for new credentials. Other changes wait for SIGHUP. If the files cannot be read, the next check reads

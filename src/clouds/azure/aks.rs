@@ -44,6 +44,7 @@ pub(super) fn labels(set: &ScaleSet, types: &[String], resource_group: &str) -> 
         vec![("role", "agent"), ("nodepool-type", "VirtualMachineScaleSets"), ("cluster", &cluster)];
     let system = set.image.as_deref().and_then(system);
     labels.extend(system.map(|system| ("os-sku", system)));
+    labels.extend(set.image.as_deref().and_then(release).map(|release| ("os-sku-effective", release)));
     // Those of Windows have names of their own.
     let linux = set.image.as_deref().filter(|_| system.is_some() && !set.windows);
     let version = linux.and_then(image_version);
@@ -51,7 +52,9 @@ pub(super) fn labels(set: &ScaleSet, types: &[String], resource_group: &str) -> 
     if tags::has_overlay(&set.tags) {
         labels.extend([("podnetwork-type", "overlay"), ("azure-cni-overlay", "true")]);
     }
-    labels.extend(set.spot.then_some(("scalesetpriority", "spot")));
+    if set.spot {
+        labels.extend([("scalesetpriority", "spot"), ("priority", "spot")]);
+    }
     let both = in_both_forms(set, types);
     let build = system.and_then(windows_build).map(|build| (WINDOWS_BUILD_LABEL.to_owned(), build.to_owned()));
     let older = both.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
@@ -64,7 +67,10 @@ pub(super) fn labels(set: &ScaleSet, types: &[String], resource_group: &str) -> 
 pub(super) fn labels_of_pool(pool: &AgentPool) -> BTreeMap<String, String> {
     let own = pool.labels.iter().filter(|(key, value)| is_label_key(key) && is_label_value(value));
     let mode = pool.mode.as_ref().map(|mode| ("kubernetes.azure.com/mode".to_owned(), mode.to_ascii_lowercase()));
-    mode.into_iter().chain(own.map(|(key, value)| (key.clone(), value.clone()))).collect()
+    let system = pool.os_sku.as_ref().filter(|system| is_label_value(system));
+    let system = system.map(|system| ("kubernetes.azure.com/os-sku-requested".to_owned(), system.clone()));
+    let fips = pool.has_fips.then(|| ("kubernetes.azure.com/fips_enabled".to_owned(), "true".to_owned()));
+    mode.into_iter().chain(system).chain(fips).chain(own.map(|(key, value)| (key.clone(), value.clone()))).collect()
 }
 
 /// The label `cluster`: the resource group of the nodes, as far as a label can have its name. DaemonSets of AKS select
@@ -115,6 +121,18 @@ fn system(image: &str) -> Option<&'static str> {
         "akswindows" if name.contains("2019") => Some("Windows2019"),
         "akswindows" if name.contains("2022") => Some("Windows2022"),
         "akswindows" if name.contains("2025") => Some("Windows2025"),
+        _ => None,
+    }
+}
+
+/// The operating system with its release, as the label `os-sku-effective` names it, where nodes have shown it.
+fn release(image: &str) -> Option<&'static str> {
+    let image = image.to_ascii_lowercase();
+    let (gallery, name) = image.split_once("/galleries/")?.1.split_once("/images/")?;
+    match (gallery, name.get(..2)?, name.get(..4)?) {
+        ("aksubuntu", _, "2204") => Some("Ubuntu2204"),
+        ("aksubuntu", _, "2404") => Some("Ubuntu2404"),
+        ("aksazurelinux", "v3", _) => Some("AzureLinux3"),
         _ => None,
     }
 }
@@ -203,6 +221,8 @@ mod tests {
             labels: [("team", "a"), ("odd key", "b"), ("odd", "a b")]
                 .map(|(key, value)| (key.to_owned(), value.to_owned()))
                 .into(),
+            os_sku: Some("Ubuntu2404".to_owned()),
+            has_fips: true,
             taints: texts(&[
                 "sku=gpu:NoSchedule",
                 "CriticalAddonsOnly=true:NoSchedule",
@@ -213,7 +233,9 @@ mod tests {
             ..AgentPool::default()
         };
         let labels: Vec<_> = labels_of_pool(&own).into_iter().map(|(key, value)| format!("{key}={value}")).collect();
-        assert_eq!(labels, ["kubernetes.azure.com/mode=system", "team=a"]);
+        let of_aks = ["fips_enabled=true", "mode=system", "os-sku-requested=Ubuntu2404"];
+        assert_eq!(labels[..3], of_aks.map(|label| format!("kubernetes.azure.com/{label}")));
+        assert_eq!(labels[3..], ["team=a"]);
         let shown = |set: &ScaleSet| -> Vec<String> {
             let taints = taints(set, Some(&own));
             taints.iter().map(|one| format!("{}={}:{}", one.key, one.value, one.effect.as_str())).collect()
@@ -252,7 +274,9 @@ mod tests {
     #[test]
     fn nodes_of_a_spot_pool_have_the_spot_label_and_taint() {
         let spot = ScaleSet { spot: true, ..pool(&[]) };
-        assert_eq!(label(&spot, SPOT).as_deref(), Some("spot"));
+        for key in [SPOT, "kubernetes.azure.com/priority"] {
+            assert_eq!(label(&spot, key).as_deref(), Some("spot"));
+        }
         let taint = Taint { key: SPOT.into(), value: "spot".into(), effect: TaintEffect::NoSchedule };
         assert_eq!(taints(&spot, None), [taint]);
         assert_eq!((label(&pool(&[]), SPOT), taints(&pool(&[]), None)), (None, vec![]));
@@ -277,6 +301,12 @@ mod tests {
             };
             let shown = node_image(&set).map(|image| (image.family, image.evidence));
             assert_eq!(shown, family.map(|family| (family, ImageEvidence::Gallery)), "{gallery}");
+            let release = match gallery.split('/').nth(2) {
+                Some("2204gen2containerd") => Some("Ubuntu2204"),
+                Some("V3gen2") => Some("AzureLinux3"),
+                _ => None,
+            };
+            assert_eq!(label(&set, "kubernetes.azure.com/os-sku-effective").as_deref(), release, "{gallery}");
             let build = (system == Some("Windows2022")).then_some("10.0.20348");
             assert_eq!(label(&set, "node.kubernetes.io/windows-build").as_deref(), build, "{gallery}");
         }

@@ -45,6 +45,7 @@ fn launch_spec(set: &ScaleSet, pool: Option<&AgentPool>, settings: &Settings) ->
         operating_system: if set.windows { OperatingSystem::Windows } else { OperatingSystem::Linux },
         image: aks::node_image(set),
         labels,
+        has_size_labels: predicted,
         taints: if of_aks { aks::taints(set, pool) } else { Vec::new() },
         cpus_max: set.cpus_available,
         has_one_thread_per_core: has_one_thread_per_core(set),

@@ -35,6 +35,8 @@ pub(in crate::fleet) struct Judge {
 pub(super) struct Seen {
     identity: Option<Identity>,
     known: Known,
+    /// When its instances' age was last read.
+    asked: Option<Instant>,
 }
 
 /// What is known about a group.
@@ -74,7 +76,7 @@ impl Judge {
         }
         let comparable = self.comparable_sources(&nodes);
         let ours = of_this_cluster(&groups, &views, &nodes);
-        let mut asked = Vec::new();
+        let mut due = Vec::new();
         for (key, view) in views.iter().filter(|(key, _)| comparable.contains(&key.source)) {
             let (running, whole) = (running(view), view.whole());
             let Some(seen) = groups.get_mut(*key) else { continue };
@@ -84,10 +86,18 @@ impl Judge {
             let Known::Unproven { inherited, old } = &mut seen.known else { continue };
             inherited.retain(|id| running.contains(id));
             old.retain(|id| inherited.contains(id));
-            if old.is_empty() && !inherited.is_empty() && asked.len() < ASKED_MAX {
-                let (cloud, inherited) = (self.clouds.get(&key.source), inherited.clone());
-                asked.extend(cloud.map(|cloud| async move { (*key, old_instances(cloud, &whole, &inherited).await) }));
+            if old.is_empty() && !inherited.is_empty() {
+                due.push((seen.asked, *key, whole, inherited.clone()));
             }
+        }
+        // Those of a region that does not respond must not keep the others waiting in every look.
+        due.sort_by_key(|(asked, key, ..)| (*asked, *key));
+        due.truncate(ASKED_MAX);
+        let mut asked = Vec::new();
+        for (_, key, whole, inherited) in due {
+            groups.entry(key.clone()).and_modify(|seen| seen.asked = Some(Instant::now()));
+            let cloud = self.clouds.get(&key.source);
+            asked.extend(cloud.map(|cloud| async move { (key, old_instances(cloud, &whole, &inherited).await) }));
         }
         let mut found: Vec<_> = iter(asked).buffer_unordered(ASKED_AT_ONCE).collect().await;
         found.retain(|(_, ids)| !ids.is_empty());
@@ -145,7 +155,7 @@ fn of_this_cluster(
 impl Seen {
     fn first(view: &GroupView) -> Self {
         let inherited = running(view).into_iter().cloned().collect();
-        Self { identity: view.identity, known: Known::Unproven { inherited, old: HashSet::new() } }
+        Self { identity: view.identity, known: Known::Unproven { inherited, old: HashSet::new() }, asked: None }
     }
 
     /// How many instances show that it belongs to another cluster, if any do.

@@ -32,10 +32,12 @@ pub(super) struct Underway(BTreeMap<u64, Entry>);
 struct Entry {
     operation: UnfinishedOperation,
     deletes: BTreeSet<ProviderId>,
-    /// The capacity that an increase leads to; `None` for a deletion.
-    to: Option<u32>,
+    /// How many instances run once an increase is done; `None` for a deletion.
+    done_at: Option<u32>,
     /// Whether the cloud is polled for its outcome.
     is_polled: bool,
+    /// Whether its end was returned. The core may follow it for longer.
+    has_ended: bool,
 }
 
 /// An operation that has ended.
@@ -48,19 +50,21 @@ pub(super) struct Finished {
 }
 
 impl Underway {
+    /// Whether no operation is followed.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     pub(super) fn operations(&self) -> Vec<UnfinishedOperation> {
-        self.0.values().map(|entry| entry.operation.clone()).collect()
+        self.0.values().filter(|entry| !entry.has_ended).map(|entry| entry.operation.clone()).collect()
     }
 
     /// Adds new operations, and returns those that have ended.
     pub(super) fn update(&mut self, operations: &[&Operation], status: &GroupStatus, clock: Clock) -> Vec<Finished> {
         for operation in operations.iter().filter(|operation| !matches!(operation.phase, Phase::Succeeded(_))) {
             let is_polled = matches!(operation.phase, Phase::Running(_));
-            let entry = self.0.entry(operation.id.0).or_insert_with(|| entry_of(operation, clock));
+            let running = status.in_state(InstanceState::Running);
+            let entry = self.0.entry(operation.id.0).or_insert_with(|| entry_of(operation, running, clock));
             entry.is_polled |= is_polled;
             // An operation that can no longer be polled is followed by observations alone.
             entry.is_polled &= is_polled || matches!(operation.phase, Phase::Succeeded(_));
@@ -76,12 +80,14 @@ impl Underway {
                 None => entry.outcome(status, creating),
             };
             let age = entry.operation.accepted.elapsed();
-            // A launch that fails has a line and a count of its own.
-            if let Some(succeeded) = outcome.filter(|succeeded| *succeeded || entry.is_polled) {
+            // Where no poll tells, a launch that fails has a line and a count of its own.
+            let is_reported = |succeeded: &bool| *succeeded || entry.is_polled;
+            if let Some(succeeded) = outcome.filter(is_reported).filter(|_| !entry.has_ended) {
                 let (kind, what) = (entry.operation.kind, entry.operation.what.clone());
                 ended.push(Finished { kind, what, took: succeeded.then_some(age) });
             }
-            outcome.is_none() && age <= OPERATION_LIFE
+            entry.has_ended |= outcome.is_some();
+            (known.is_some() || !entry.has_ended) && age <= OPERATION_LIFE
         });
         ended
     }
@@ -95,7 +101,9 @@ impl Entry {
                 status.instances.iter().all(|listed| !self.deletes.contains(&listed.id)).then_some(true)
             }
             // Later increases may still be creating instances.
-            RequestKind::Increase if self.to.is_some_and(|to| status.in_state(InstanceState::Running) >= to) => {
+            RequestKind::Increase
+                if self.done_at.is_some_and(|done| status.in_state(InstanceState::Running) >= done) =>
+            {
                 Some(true)
             }
             RequestKind::Increase => (creating == 0).then_some(status.failed() == 0),
@@ -104,7 +112,8 @@ impl Entry {
     }
 }
 
-fn entry_of(operation: &Operation, clock: Clock) -> Entry {
+/// `running`: how many instances ran when the operation was accepted. There may be more than the capacity counts.
+fn entry_of(operation: &Operation, running: u32, clock: Clock) -> Entry {
     let (kind, what) = match &operation.request {
         OperationRequest::Capacity { from, to, .. } if to < from => {
             (RequestKind::Decrease, format!("capacity {from} → {to}"))
@@ -116,10 +125,74 @@ fn entry_of(operation: &Operation, clock: Clock) -> Entry {
     Entry {
         operation: UnfinishedOperation { id, kind, what, accepted: clock.instant(operation.accepted) },
         deletes: operation.deletes().cloned().unwrap_or_default(),
-        to: match &operation.request {
-            OperationRequest::Capacity { to, .. } => Some(*to),
+        done_at: match &operation.request {
+            OperationRequest::Capacity { from, to, .. } => {
+                Some(running.saturating_add(to.saturating_sub(*from)).max(*to))
+            }
             OperationRequest::Deletion { .. } => None,
         },
         is_polled: matches!(operation.phase, Phase::Running(_)),
+        has_ended: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::time::SystemTime;
+
+    use super::*;
+    use crate::group::{OperationId, ReportedInstance};
+
+    fn increase(from: u32, to: u32) -> Operation {
+        let clock = Clock::started(Instant::now());
+        Operation {
+            id: OperationId(1),
+            request: OperationRequest::Capacity {
+                from,
+                to,
+                is_visible: false,
+                outdated: BTreeSet::new(),
+                expected: to,
+            },
+            sent: SystemTime::UNIX_EPOCH,
+            accepted: clock.now(),
+            phase: Phase::Unpolled,
+        }
+    }
+
+    fn status(running: u32, creating: u32) -> GroupStatus {
+        let instance = |(number, state)| ReportedInstance {
+            id: ProviderId::from(format!("aws:///a/i-{number}").as_str()),
+            state,
+            failure: None,
+            exists: true,
+        };
+        let states = (0..running).map(|_| InstanceState::Running).chain((0..creating).map(|_| InstanceState::Creating));
+        let instances = (0..).zip(states).map(instance).collect();
+        GroupStatus { target: 0, capacity: 0, live: running + creating, unfilled: 0, instances }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_increase_ends_once_when_its_instances_run() {
+        let clock = Clock::started(Instant::now());
+        let (mut underway, operation) = (Underway::default(), increase(10, 11));
+        // One instance is beyond the capacity: 11 run before the new one does.
+        assert!(underway.update(&[&operation], &status(11, 1), clock).is_empty());
+        assert_eq!(underway.operations().len(), 1);
+        let ended = underway.update(&[&operation], &status(12, 0), clock);
+        assert!(matches!(ended.as_slice(), [Finished { kind: RequestKind::Increase, took: Some(_), .. }]), "{ended:?}");
+        // The core follows it for longer.
+        assert!(underway.update(&[&operation], &status(12, 0), clock).is_empty());
+        assert!(underway.operations().is_empty() && !underway.is_empty());
+        assert!(underway.update(&[], &status(12, 0), clock).is_empty() && underway.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_increase_ends_although_a_later_one_still_creates() {
+        let clock = Clock::started(Instant::now());
+        let (mut underway, operation) = (Underway::default(), increase(2, 3));
+        assert!(underway.update(&[&operation], &status(2, 1), clock).is_empty());
+        assert_eq!(underway.update(&[&operation], &status(3, 2), clock).len(), 1);
     }
 }

@@ -148,10 +148,12 @@ impl Source {
         self.wanted.send_modify(|wishes| *wishes += 1);
     }
 
-    /// Waits for the end of the listing that is running, or else of the next one.
-    pub(super) async fn listed_again(&self) {
+    /// Waits for the end of the listing that is running at this call, or else of the next one.
+    pub(super) fn listed_again(&self) -> impl Future<Output = ()> + use<> {
         let mut health = self.watched.clone();
         let before = health.borrow_and_update().listings;
-        let _watcher_gone = health.wait_for(|health| health.listings > before).await;
+        async move {
+            let _watcher_gone = health.wait_for(|health| health.listings > before).await;
+        }
     }
 }

@@ -3,9 +3,11 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
+use tokio::sync::futures::Notified;
 
-/// The most bytes that one connection may make the process hold: a request of the largest size, decoded.
-pub(crate) const CONNECTION_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// The most bytes that one connection may make the process hold: a request of the largest size, decoded, and what open
+/// calls hold besides.
+pub(crate) const CONNECTION_BYTES_MAX: usize = 16 * 1024 * 1024 + GRANTED_BYTES;
 /// The most bytes that all connections may make it hold, in addition to what every connection is granted.
 const SHARED_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// The bytes that every connection is granted, regardless of the others. That is 16 MiB for 256 connections, and 48 MiB
@@ -20,9 +22,9 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// Waits until bytes are freed.
-    pub(crate) async fn freed(&self) {
-        self.freed.notified().await;
+    /// Waits until bytes are freed, from this call on.
+    pub(crate) fn freed(&self) -> Notified<'_> {
+        self.freed.notified()
     }
 }
 
@@ -98,7 +100,7 @@ mod tests {
     fn one_connection_holds_16_mib_and_all_of_them_48() {
         let budget = Arc::new(Budget::default());
         let accounts: Vec<_> = (0..256).map(|_| Account::new(&budget)).collect();
-        let full = accounts[0].charge(CONNECTION_BYTES_MAX).expect("16 MiB");
+        let full = accounts[0].charge(CONNECTION_BYTES_MAX).expect("16 MiB and its grant");
         assert!(accounts[0].charge(1).is_none());
         let mut charges: Vec<_> = accounts[1..].iter().flat_map(|account| account.charge(15 * MIB)).collect();
         assert_eq!(charges.len(), 1);

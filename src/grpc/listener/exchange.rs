@@ -32,6 +32,10 @@ const CALL_LIMIT: Duration = Duration::from_secs(10 * 60);
 /// How long a response waits for room after another connection was closed, which frees its bytes at once.
 const MAKING_ROOM_LIMIT: Duration = Duration::from_millis(100);
 
+/// What an open call holds besides its message: its head, its stream and its task. 25,000 open calls were measured to take
+/// 17 KiB each in a debug build.
+const CALL_BYTES: usize = 8 * 1024;
+
 /// What the type of a request's content must be; it may be followed by the encoding: `application/grpc+proto`.
 const CONTENT_TYPE: &str = "application/grpc";
 
@@ -129,7 +133,7 @@ async fn stream(
         let message = "too many streams (health checks, reflection) on this connection; end one, then try again";
         return Status::resource_exhausted(message).into_http();
     };
-    let Some(held) = client.hold_request(0) else { return no_room().into_http() };
+    let Some(held) = client.hold_request(CALL_BYTES) else { return no_room().into_http() };
     let limit = Box::pin(sleep_until(arrival + CALL.time()));
     let body = |body| Body::new(StreamBody { body, held, received: 0, limit });
     let response = routed(port, request.map(body)).await;
@@ -148,11 +152,11 @@ async fn routed(port: &Port, request: Request<Body>) -> Response<Body> {
 /// byte each would keep whole buffers of the HTTP library.
 async fn receive(client: &ClientState, mut body: Incoming, limit: &MessageLimit) -> Result<(Bytes, Charge), Status> {
     let mut message = BytesMut::new();
-    let mut charge = client.hold_request(0).ok_or_else(no_room)?;
+    let mut charge = client.hold_request(CALL_BYTES).ok_or_else(no_room)?;
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| Status::from_error(error.into()))?;
         let Some(data) = frame.data_ref() else { continue };
-        charge.raise_to(message.len() + data.len()).ok_or_else(no_room)?;
+        charge.raise_to(CALL_BYTES + message.len() + data.len()).ok_or_else(no_room)?;
         message.extend_from_slice(data);
         if message.len() > limit.body_bytes() || limit.announces_too_much(&message) {
             let most = limit.body_bytes();
@@ -172,7 +176,7 @@ async fn receive(client: &ClientState, mut body: Incoming, limit: &MessageLimit)
             lighter.ok_or_else(|| Status::resource_exhausted("the request has too many parts for this call"))?
         }
     };
-    charge.raise_to(weight).ok_or_else(no_room)?;
+    charge.raise_to(CALL_BYTES + weight).ok_or_else(no_room)?;
     Ok((message, charge))
 }
 
@@ -218,7 +222,7 @@ async fn room_for(port: &Port, client: &Arc<ClientState>, bytes: usize) -> Optio
         if let Some(unread) = client.hold_response(bytes) {
             return Some(unread);
         }
-        if !port.places.spare_slowest_reader(client.unread().saturating_add(bytes)) {
+        if !port.places.close_slowest_reader(client.unread().saturating_add(bytes)) {
             return None;
         }
         let _freed_or_tried_again = timeout(MAKING_ROOM_LIMIT, freed).await;
@@ -263,7 +267,7 @@ impl hyper::body::Body for StreamBody {
         let frame = frame.map_data(|data| Bytes::copy_from_slice(&data));
         if let Some(data) = frame.data_ref() {
             self.received = self.received.saturating_add(data.len());
-            let received = self.received;
+            let received = CALL_BYTES.saturating_add(self.received);
             if self.held.raise_to(received).is_none() {
                 return Poll::Ready(Some(Err(no_room())));
             }

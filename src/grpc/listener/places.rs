@@ -85,7 +85,7 @@ impl Places {
     }
 
     /// Closes the connection with the most unread bytes of responses, if it has more than this many.
-    pub(super) fn spare_slowest_reader(&self, more_than: usize) -> bool {
+    pub(super) fn close_slowest_reader(&self, more_than: usize) -> bool {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let slowest = taken.clients.iter().map(|(id, client)| (client.unread(), *id)).max();
         let Some((_, id)) = slowest.filter(|(unread, _)| *unread > more_than) else { return false };
@@ -115,8 +115,8 @@ struct Address {
 }
 
 impl Taken {
-    /// Closes the least useful connection of `max`. While there are few newcomers, it is one of those that were served; but
-    /// for a newcomer of a crowded address, none of an address that is not.
+    /// Closes the least useful connection of `max`. While there are few newcomers, it is one of those that were served. A
+    /// newcomer of a crowded address closes no connection of a known address that is not crowded.
     fn close_least_useful(&mut self, max: usize, newcomer: Option<&ClientState>) -> bool {
         let mut addresses = BTreeMap::<_, Address>::new();
         for client in self.clients.values() {
@@ -124,23 +124,24 @@ impl Taken {
             address.connections += 1;
             address.was_served |= client.was_served();
         }
+        let is_crowded = |client: &ClientState| {
+            addresses.get(&ip(client)).is_some_and(|address| address.connections * ADDRESS_SHARE > max)
+        };
+        let is_of_crowd = newcomer.is_some_and(is_crowded);
         let ranked = self.clients.iter().filter_map(|(id, client)| {
-            let address = addresses.get(&ip(client)).copied().unwrap_or_default();
-            let is_known = address.was_served || ip(client).is_some_and(|address| self.known.contains(&address));
-            let is_crowded = Reverse(address.connections * ADDRESS_SHARE > max);
+            let was_served = addresses.get(&ip(client)).is_some_and(|address| address.was_served);
+            let is_known = was_served || ip(client).is_some_and(|address| self.known.contains(&address));
+            let is_crowded = Reverse(is_crowded(client));
             Some((Usefulness { is_known, is_crowded, progress: client.progress()? }, *id))
         });
-        let (served, new): (Vec<_>, Vec<_>) =
-            ranked.partition(|(usefulness, _)| matches!(usefulness.progress, Progress::Served(..)));
+        let is_worth_more = |usefulness: &Usefulness| usefulness.is_known && !usefulness.is_crowded.0;
+        let (served, new): (Vec<_>, Vec<_>) = ranked
+            .filter(|(usefulness, _)| !(is_of_crowd && is_worth_more(usefulness)))
+            .partition(|(usefulness, _)| matches!(usefulness.progress, Progress::Served(..)));
         let has_few_newcomers = new.len() < max / NEWCOMERS_SHARE;
         let (new, served) = (new.into_iter().min(), served.into_iter().min());
-        let spared = if has_few_newcomers { served.or(new) } else { new.or(served) };
-        let is_crowded = |address: &Address| address.connections * ADDRESS_SHARE > max;
-        let of_newcomer = newcomer.and_then(|newcomer| addresses.get(&ip(newcomer)));
-        let is_of_crowd = of_newcomer.is_some_and(is_crowded);
-        let is_worth_more = |usefulness: &Usefulness| usefulness.is_known && !usefulness.is_crowded.0;
-        let spared = spared.filter(|(usefulness, _)| !(is_of_crowd && is_worth_more(usefulness)));
-        let Some(client) = spared.and_then(|(_, id)| self.clients.remove(&id)) else { return false };
+        let closed = if has_few_newcomers { served.or(new) } else { new.or(served) };
+        let Some(client) = closed.and_then(|(_, id)| self.clients.remove(&id)) else { return false };
         self.remember(&client);
         client.close();
         true
@@ -234,6 +235,21 @@ mod tests {
         assert!(places.take(mk_client_at("10.0.0.2")).is_none(), "its address has all other places");
         assert!(!autoscaler.is_closed());
         assert!(places.take(mk_client_at("10.0.0.3")).is_some(), "a client of another address has one");
+        drop(calls);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_newcomer_of_a_crowd_replaces_an_idle_one_of_the_crowd() {
+        let places = Places::with(8);
+        let autoscaler = mk_served_at("10.0.0.1", 100);
+        let mut held = vec![places.take(Arc::clone(&autoscaler))];
+        let busy: Vec<_> = (0..6).map(|_| mk_client_at("10.0.0.2")).collect();
+        let calls: Vec<_> = busy.iter().map(ClientState::begin_call).collect();
+        held.extend(busy.iter().map(|client| places.take(Arc::clone(client))));
+        let idle = mk_client_at("10.0.0.2");
+        held.push(places.take(Arc::clone(&idle)));
+        assert!(places.take(mk_client_at("10.0.0.2")).is_some() && idle.is_closed(), "one of its own makes room");
+        assert!(!autoscaler.is_closed());
         drop(calls);
     }
 

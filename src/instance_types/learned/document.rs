@@ -18,8 +18,6 @@ const FORM: u32 = 1;
 const TEXT_BYTES_MAX: usize = 900 * 1024;
 /// The longest name of a type or a node: Kubernetes allows 253 characters.
 const NAME_BYTES_MAX: usize = 256;
-/// The most attributes that may differ between nodes: as many as a device can have.
-const VARYING_MAX: usize = 32;
 
 /// Why a text cannot be used.
 #[derive(Debug, Error)]
@@ -157,7 +155,10 @@ impl Driver {
         let slices: Vec<DeviceSlice> =
             slices.into_iter().map(|slice| serde_json::from_value(slice).ok()).collect::<Option<_>>()?;
         let is_good = |slice: &DeviceSlice| slice.driver == driver && slice.objection().is_none();
-        let is_good = texts_fit && varying.len() <= VARYING_MAX && !slices.is_empty() && slices.iter().all(is_good);
+        let is_good = texts_fit
+            && varying.len() <= LearnedDriver::VARYING_MAX
+            && !slices.is_empty()
+            && slices.iter().all(is_good);
         let by = LearnedBy { node: node.into(), seen: Day::parse(&seen)? };
         let learned = LearnedDriver { slices: Arc::new(slices), by, varying };
         is_good.then_some((DriverKey { group, type_name, driver }, learned))

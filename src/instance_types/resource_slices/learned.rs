@@ -125,8 +125,14 @@ impl LearnedDrivers {
     }
 }
 
+impl LearnedDriver {
+    /// The most attributes that may differ between nodes: as many as a device can have.
+    pub(in crate::instance_types) const VARYING_MAX: usize = 32;
+}
+
 /// What the newest node has, less the attributes that are not the same on all nodes, each capacity the lowest of
-/// today's nodes.
+/// today's nodes. `None` if more attributes differ than a device can have: a driver that gives them other names again and
+/// again would fill the ConfigMap.
 fn merge(known: Option<LearnedDriver>, reports: &[&DriverReport], today: Day) -> Option<LearnedDriver> {
     let newest = reports.iter().max_by_key(|report| (&report.created, &report.node))?;
     let mut varying = known.as_ref().map(|known| known.varying.clone()).unwrap_or_default();
@@ -138,6 +144,9 @@ fn merge(known: Option<LearnedDriver>, reports: &[&DriverReport], today: Day) ->
                 |(name, value): &(&String, _)| other.attributes.get(*name).is_some_and(|other| other != *value);
             varying.extend(device.attributes.iter().filter(differs).map(|(name, _)| name.clone()));
         });
+    }
+    if varying.len() > LearnedDriver::VARYING_MAX {
+        return None;
     }
     for report in reports {
         each_pair(&mut slices, &report.slices, |device, other| {
@@ -219,6 +228,22 @@ mod tests {
         assert_eq!(only(&learned), Some(expected.clone()), "what has varied once is not promised again");
         learned.learn(&[report("d", "2026-04", slice("A", "80Gi", 2))], &BTreeSet::new(), day("2026-03-03"));
         assert_eq!(only(&learned), Some(expected), "an equal node is no change");
+    }
+
+    #[test]
+    fn a_driver_whose_attributes_keep_changing_is_not_promised() {
+        let with = |value: &str| -> DeviceSlice {
+            let attributes: serde_json::Map<_, _> = (0..=LearnedDriver::VARYING_MAX)
+                .map(|number| (format!("a{number}"), json!({"string": value})))
+                .collect();
+            let device = json!({"name": "gpu-0", "attributes": attributes});
+            serde_json::from_value(json!({"driver": "gpu.example.com", "devices": [device]})).unwrap()
+        };
+        let mut learned = LearnedDrivers::default();
+        learned.learn(&[report("a", "2026-01", with("x"))], &BTreeSet::new(), day("2026-01-01"));
+        assert_eq!(learned.iter().count(), 1);
+        learned.learn(&[report("a", "2026-01", with("y"))], &BTreeSet::new(), day("2026-01-02"));
+        assert_eq!(learned.iter().count(), 0);
     }
 
     #[test]

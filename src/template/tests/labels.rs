@@ -117,3 +117,14 @@ fn a_node_has_one_taint_per_key_and_effect() {
     let dedicated = group.value("taints.dedicated:NoSchedule").unwrap();
     assert_eq!(dedicated.runner_up.unwrap().0, "other");
 }
+
+#[test]
+fn aks_labels_nodes_with_what_their_size_is_sold_with() {
+    let mut group = mk_group(Family::Azure, &["Standard_D4s_v5"]);
+    let label = |group: &Group, name: &str| group.get(&format!("labels.kubernetes.azure.com/{name}"));
+    assert_eq!((label(&group, "sku-cpu"), label(&group, "sku-memory")), (None, None));
+    group.launch.has_size_labels = true;
+    assert_eq!((label(&group, "sku-cpu"), label(&group, "sku-memory")), (some("4"), some("16384")));
+    group.launch.types.push("Standard_D8s_v5".to_owned());
+    assert_eq!(label(&group, "sku-cpu"), None, "nodes of several sizes differ");
+}

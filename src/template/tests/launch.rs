@@ -53,6 +53,9 @@ fn nodes_without_a_cloud_service_are_plain_kubelets() {
         let kept = quantity("capacity.memory").less(quantity("allocatable.memory"));
         assert_eq!((kept.to_string().as_str(), group.get("capacity.pods")), ("100Mi", some("110")));
         assert_eq!(group.get("allocatable.cpu"), group.get("capacity.cpu"));
+        group.launch.image = Some(NodeImage { family: ImageFamily::RedHatCoreOs, evidence: ImageEvidence::Name });
+        let profile = group.value("reserved.profile").unwrap();
+        assert_eq!((profile.value.as_str(), profile.provenance.to_string()), ("openshift", "group".to_owned()));
         group.overrides.reserved.profile = Some(ReservedProfile::OpenShift);
         let profile = group.value("reserved.profile").unwrap();
         assert_eq!(

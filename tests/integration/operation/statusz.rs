@@ -19,6 +19,7 @@ async fn the_document_shows_sources_groups_and_the_decisions_with_their_reasons(
     assert!(client.increase("web", 1000).await.is_err());
     let status = status(&server);
     assert_eq!((&status["schema"], &status["ready"], &status["standby"]), (&1.into(), &true.into(), &false.into()));
+    assert_eq!(status["readOnly"], false);
     assert!(status["autoscaler"]["lastCall"].is_string(), "{status:#}");
     assert_eq!(status["sources"][0]["name"], "demo");
     assert!(status["sources"][0]["ageSeconds"].is_u64());

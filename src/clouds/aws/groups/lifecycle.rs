@@ -13,8 +13,8 @@ const RETAINED: &str = "Terminating:Retained";
 /// The state of an instance, and whether the desired capacity includes it. `None` if it is not a node: it is gone,
 /// detached or in a warm pool (#4005).
 pub(super) fn state_of(lifecycle: &str) -> Option<(InstanceState, Counts)> {
-    // States are added over the years (`Terminating:Retained`, `Warmed:Hibernated`), so the first part decides. AWS does not
-    // spell all values as its SDK does (`windows`).
+    // States are added over the years (`Terminating:Retained`, `Warmed:Hibernated`), so the first part decides. Case is
+    // ignored: AWS sends some values in another case than its SDK lists (`windows` for `Windows`).
     match lifecycle.split(':').next().unwrap_or_default().to_ascii_lowercase().as_str() {
         "pending" => Some((InstanceState::Creating, Counts::Yes)),
         // An instance being terminated has left the desired capacity, or will be replaced. In both cases it must not

@@ -132,6 +132,7 @@ impl MergedLaunch {
             resources: nodegroup_details.resources,
             cpus_max: merged.cpus_max,
             has_one_thread_per_core: false,
+            has_size_labels: false,
             max_pods: merged.max_pods,
             pods_at_most: merged.pods_at_most,
             caps_pods: nodegroup.is_some_and(|details| !details.custom_image),

@@ -97,7 +97,8 @@ impl Clients {
             Some(region) => region.to_owned(),
         };
         // The credential chain keeps its own client, whose responses are shorter.
-        let config = config.into_builder().http_client(http::for_services()).build();
+        let builder = config.into_builder().region(Region::new(region.clone()));
+        let config = builder.http_client(http::for_services()).build();
         // The region is known now, and is not looked up again with the credentials.
         let settings = Settings { region: Some(region.clone()), ..settings.clone() };
         Ok(Self::from_sdk(region, settings, config, calls))

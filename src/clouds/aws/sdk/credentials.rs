@@ -13,12 +13,13 @@ use std::time::{Duration, SystemTime};
 use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::{ProvideCredentials, Result as Provided, SharedCredentialsProvider, future};
 use aws_sdk_autoscaling::config::Credentials;
+use thiserror::Error;
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::connect;
-use super::shared_files::{self, FileStamp, stamps};
+use super::shared_files::{self, FileStamp, SharedFileError, stamps};
 use crate::cloud::CallMeter;
 use crate::cloud::secrets::{keep_long_lived_secret, keep_secret};
 use crate::cloud::text::error_chain;
@@ -234,12 +235,22 @@ async fn ask(provider: Option<&SharedCredentialsProvider>) -> Provided {
     let provided = match provider.ok_or_else(none)?.provide_credentials().await {
         Ok(provided) => provided,
         Err(error) => {
-            let unreadable = shared_files::unreadable_token_file().await;
-            return Err(unreadable.map_or(error, CredentialsError::invalid_configuration));
+            let Some(file) = shared_files::unreadable_token_file().await else { return Err(error) };
+            return Err(CredentialsError::invalid_configuration(UnreadableTokenFile { file, reason: error }));
         }
     };
     keep_secrets(&provided);
     Ok(provided)
+}
+
+/// There are no credentials, and a file with a token cannot be read. The SDK's own error does not name that file; but
+/// another profile may be the one that needs it.
+#[derive(Debug, Error)]
+#[error("there are no credentials, and {file}")]
+struct UnreadableTokenFile {
+    file: SharedFileError,
+    #[source]
+    reason: CredentialsError,
 }
 
 fn none() -> CredentialsError {

@@ -25,12 +25,24 @@ pub enum VariableError {
     },
 }
 
+/// The variables that set the address of all services, or of one that is called.
+const ENDPOINTS: [&str; 9] = [
+    "AWS_ENDPOINT_URL",
+    "AWS_ENDPOINT_URL_ARC_ZONAL_SHIFT",
+    "AWS_ENDPOINT_URL_AUTO_SCALING",
+    "AWS_ENDPOINT_URL_EC2",
+    "AWS_ENDPOINT_URL_EKS",
+    "AWS_ENDPOINT_URL_PRICING",
+    "AWS_ENDPOINT_URL_SSO",
+    "AWS_ENDPOINT_URL_SSO_OIDC",
+    "AWS_ENDPOINT_URL_STS",
+];
+
 /// Checks the variables before the SDK reads them.
 pub(super) fn check() -> Result<(), VariableError> {
-    attempts_in(std::env::var("AWS_MAX_ATTEMPTS").ok().as_deref())?;
-    check_endpoints(
-        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))),
-    )
+    let variable = |name: &str| std::env::var(name).ok();
+    attempts_in(variable("AWS_MAX_ATTEMPTS").as_deref())?;
+    check_endpoints(variable)
 }
 
 /// How often a read is attempted, as AWS_MAX_ATTEMPTS sets it.
@@ -44,11 +56,14 @@ fn attempts_in(variable: Option<&str>) -> Result<u32, VariableError> {
     attempts.map(|attempts| attempts.min(ATTEMPTS_MAX)).ok_or_else(|| VariableError::Attempts(text.to_owned()))
 }
 
-/// AWS_ENDPOINT_URL is for all services; a longer name is for one.
-fn check_endpoints(variables: impl Iterator<Item = (String, String)>) -> Result<(), VariableError> {
-    let endpoints = variables.filter(|(name, value)| name.starts_with("AWS_ENDPOINT_URL") && !value.trim().is_empty());
-    for (name, value) in endpoints {
-        parse_endpoint(&value).map_err(|reason| VariableError::Endpoint { name, reason })?;
+fn check_endpoints(variable: impl Fn(&str) -> Option<String>) -> Result<(), VariableError> {
+    let is_ignored = variable("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS");
+    if is_ignored.is_some_and(|ignored| ignored.trim().eq_ignore_ascii_case("true")) {
+        return Ok(());
+    }
+    for name in ENDPOINTS {
+        let Some(value) = variable(name).filter(|value| !value.trim().is_empty()) else { continue };
+        parse_endpoint(&value).map_err(|reason| VariableError::Endpoint { name: name.to_owned(), reason })?;
     }
     Ok(())
 }
@@ -67,9 +82,14 @@ mod tests {
 
     #[test]
     fn the_variable_of_a_bad_endpoint_is_named() {
-        let of = |name: &str, value: &str| check_endpoints([(name.to_owned(), value.to_owned())].into_iter());
+        let of = |name: &str, value: &str| check_endpoints(|asked| (asked == name).then(|| value.to_owned()));
         assert_eq!(of("AWS_ENDPOINT_URL_EC2", "http://127.0.0.1:1"), Ok(()));
         assert_eq!(of("AWS_ENDPOINT_URL", " "), Ok(()));
+        assert_eq!(of("AWS_ENDPOINT_URL_S3", "minio:9000"), Ok(()), "S3 is not called");
+        let ignored = check_endpoints(|asked| {
+            Some(if asked == "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS" { "true" } else { "minio:9000" }.to_owned())
+        });
+        assert_eq!(ignored, Ok(()));
         let error = of("AWS_ENDPOINT_URL_EC2", "127.0.0.1:1").expect_err("no scheme");
         assert!(error.to_string().starts_with("AWS_ENDPOINT_URL_EC2: \"127.0.0.1:1\" is not an endpoint"), "{error}");
     }

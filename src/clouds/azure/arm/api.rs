@@ -300,6 +300,10 @@ pub(in crate::clouds::azure) struct AgentPool {
     pub(in crate::clouds::azure) is_autoscaled: bool,
     /// `properties.mode`: `System` or `User`.
     pub(in crate::clouds::azure) mode: Option<String>,
+    /// `properties.osSKU`: `Ubuntu`, `Ubuntu2404`.
+    pub(in crate::clouds::azure) os_sku: Option<String>,
+    /// `properties.enableFIPS`
+    pub(in crate::clouds::azure) has_fips: bool,
     /// `properties.nodeLabels`
     pub(in crate::clouds::azure) labels: BTreeMap<String, String>,
     /// `properties.nodeTaints`: `key=value:Effect`.

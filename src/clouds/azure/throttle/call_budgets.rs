@@ -171,7 +171,7 @@ impl CallBudgets {
             None if pause.is_of_target => vec![Scope::Set(bucket, target.to_owned())],
             None if pause.whole_subscription => vec![Scope::AllCalls { write: bucket.is_write() }],
             // The tightest budgets are those of one scale set. If another one is spent, the other sets' calls show it.
-            None if bucket.is_for_write() => vec![Scope::Set(bucket, target.to_owned())],
+            None if bucket.is_budgeted_per_set() => vec![Scope::Set(bucket, target.to_owned())],
             None => vec![Scope::Bucket(bucket)],
         };
         let left = self.left(bucket, target);

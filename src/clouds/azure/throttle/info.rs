@@ -69,8 +69,8 @@ impl fmt::Display for Bucket {
 }
 
 impl Bucket {
-    /// Whether it is part of a write to one scale set. Each scale set has a small budget of its own for these.
-    pub(in crate::clouds::azure) fn is_for_write(self) -> bool {
+    /// Whether each scale set has a small budget of its own for these calls: its writes, and the read before each.
+    pub(in crate::clouds::azure) fn is_budgeted_per_set(self) -> bool {
         self.is_write() || self == Self::SetGet
     }
 

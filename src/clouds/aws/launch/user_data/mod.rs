@@ -65,6 +65,8 @@ impl UserData {
         let operating_system = operating_system(text);
         let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
         let text = lines.fold(String::new(), |text, line| text + line + "\n");
+        // Terraform's jsonencode writes these so, and `<` is part of --eviction-hard.
+        let text = text.replace("\\u003c", "<").replace("\\u003e", ">").replace("\\u0026", "&");
         Self {
             eks: is_of_eks(&text),
             operating_system,

@@ -67,7 +67,10 @@ pub(super) fn reserves(text: &str) -> KubeletReserves {
     let mut system = SYSTEM.read(text);
     // The kubelet reserves these CPUs instead of the two figures for cpu.
     let sets = settings(text, "reservedSystemCPUs").chain(settings(text, "--reserved-cpus"));
-    for cpus in sets.take(FLAGS_MAX).map(cpus_in) {
+    let of_bottlerocket = toml::entries(text, &["settings", "kubernetes"]).into_iter();
+    let of_bottlerocket = of_bottlerocket.filter(|(key, _)| key == "reserved-cpus");
+    let of_bottlerocket = of_bottlerocket.map(|(_, values)| values.first().and_then(|set| cpus_in(set)));
+    for cpus in sets.map(cpus_in).chain(of_bottlerocket).take(FLAGS_MAX) {
         kube.add("cpu", if cpus.is_some() { "0" } else { "" });
         system.add("cpu", &cpus.map(|count| count.to_string()).unwrap_or_default());
     }
@@ -155,10 +158,11 @@ impl Found {
 
 #[cfg(test)]
 mod tests {
+    use super::super::UserData;
     use super::*;
 
     fn shown(text: &str) -> Vec<String> {
-        let KubeletReserves { kube, system, eviction } = reserves(text);
+        let KubeletReserves { kube, system, eviction } = UserData::of(text).kubelet_reserves;
         let shown = |setting: &str, figures: BTreeMap<String, ReserveFigures>| {
             let line = |(name, figures): (String, ReserveFigures)| {
                 assert!(!figures.or_profile, "{name}");
@@ -189,6 +193,8 @@ mod tests {
             ("bootstrap.sh c --kubelet-extra-args '--reserved-cpus=0-1 --v=2'", two),
             ("kubelet:\n  config:\n    reservedSystemCPUs: ${cpus}\n", unknown),
             ("--reserved-cpus=3-1", unknown),
+            ("[settings.kubernetes]\nreserved-cpus = \"0-1\"\n", two),
+            ("[settings.kubernetes]\nreserved-cpus = {{ x }}\n", unknown),
         ] {
             assert_eq!(shown(text), expected, "{text}");
         }
@@ -229,6 +235,7 @@ mod tests {
             ("kubeReserved:\n  memory: 1Gi\nkubeReserved:\n  memory: $X\n", &["kube memory ? 1Gi"]),
             ("--system-reserved=memory=${M}Mi,cpu=100m", &["system cpu 100m", "system memory ?"]),
             ("--kube-reserved=${NAME}=1", &["kube cpu ?", "kube ephemeral-storage ?", "kube memory ?"]),
+            (r"--eviction-hard=memory.available\u003c1Gi", &["eviction memory.available 1Gi"]),
             ("--eviction-hard=$HARD", &["eviction memory.available ?", "eviction nodefs.available ?"]),
             ("evictionHard: {{ .Hard }}", &["eviction memory.available ?", "eviction nodefs.available ?"]),
             ("evictionHard: $HARD\nother: 1\n", &["eviction memory.available ?", "eviction nodefs.available ?"]),

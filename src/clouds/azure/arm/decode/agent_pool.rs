@@ -19,6 +19,10 @@ pub(in crate::clouds::azure) struct RawAgentPool {
 struct RawAgentPoolProperties {
     enable_auto_scaling: Option<bool>,
     mode: Option<String>,
+    #[serde(rename = "osSKU")]
+    os_sku: Option<String>,
+    #[serde(rename = "enableFIPS")]
+    enable_fips: Option<bool>,
     node_labels: Option<BTreeMap<String, Option<String>>>,
     node_taints: Option<Vec<String>>,
     max_pods: Option<u32>,
@@ -35,6 +39,8 @@ impl TryFrom<RawAgentPool> for AgentPool {
             name: raw.name.ok_or("it has no name")?,
             is_autoscaled: properties.enable_auto_scaling.unwrap_or_default(),
             mode: properties.mode,
+            os_sku: properties.os_sku,
+            has_fips: properties.enable_fips.unwrap_or_default(),
             labels: labels.map(|(key, value)| (key, value.unwrap_or_default())).collect(),
             taints: properties.node_taints.unwrap_or_default(),
             max_pods: properties.max_pods,
