@@ -92,10 +92,16 @@ impl Launching {
         self.is_granted || self.requests.iter().map(growth).sum::<u32>() == self.asked + self.reinstated
     }
 
+    /// Whether a call is sent again when its time comes: it may have launched something, or all still wait for it.
+    fn is_repeated(&self, call: &LaunchCall) -> bool {
+        call.may_have_begun || self.is_for_all()
+    }
+
     /// When something is to be done next.
     pub(super) fn wake_at(&self) -> Option<Time> {
         let responses = self.requests.iter().map(|request| request.send_by);
-        responses.chain(self.calls.iter().filter_map(|call| call.again_at)).min()
+        let repeated = self.calls.iter().filter(|call| self.is_repeated(call));
+        responses.chain(repeated.filter_map(|call| call.again_at)).min()
     }
 }
 
@@ -302,8 +308,11 @@ impl Group {
                     self.end_call(&mut launching, &call, &[], vec![failure]);
                     continue;
                 }
-                if call.again_at.is_some_and(|at| at <= self.now) && launching.is_for_all() {
+                if call.again_at.is_some_and(|at| at <= self.now) && launching.is_repeated(&call) {
                     call.again_at = None;
+                    if !call.may_have_begun {
+                        launching.requests.iter_mut().for_each(|request| request.stage = Stage::Sent);
+                    }
                     self.send_launch(&call, &launching);
                 }
                 launching.calls.push(call);

@@ -413,6 +413,9 @@ impl Group {
         let was_awaited = self.state.awaits_lost_write();
         let replaced = self.state.replaced_by(&observation);
         self.to_resend.retain(|id, _| !replaced.contains(id));
+        self.failed.iter_mut().for_each(|failed| failed.leave_out(&replaced));
+        // A failed deletion leaves the state before the observation enters it.
+        self.state.forget(&replaced);
         let reported = self.take_failed(&observation);
         if reported.is_empty() {
             let names = self.names.clone();

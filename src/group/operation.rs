@@ -1,6 +1,6 @@
 //! A write that was sent and that has not visibly finished.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::SystemTime;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::time::Time;
 
-use crate::cloud::{OperationHandle, ProviderId};
+use crate::cloud::{Identity, OperationHandle, ProviderId};
 
 /// Names an operation in the logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -56,6 +56,9 @@ pub(crate) enum OperationRequest {
     Deletion {
         /// The instances.
         ids: BTreeSet<ProviderId>,
+        /// What the list showed of them: others may have their IDs later.
+        #[serde(default)]
+        identities: BTreeMap<ProviderId, Identity>,
         /// How it came to be in flight.
         attempt: Attempt,
         /// How many instances are still to be launched in the place of some of these. The target includes them.
@@ -103,6 +106,14 @@ impl Operation {
     pub(crate) fn deletes(&self) -> Option<&BTreeSet<ProviderId>> {
         match &self.request {
             OperationRequest::Deletion { ids, .. } => Some(ids),
+            OperationRequest::Capacity { .. } => None,
+        }
+    }
+
+    /// What the instances that it deletes were, where the list showed it.
+    pub(crate) fn identities(&self) -> Option<&BTreeMap<ProviderId, Identity>> {
+        match &self.request {
+            OperationRequest::Deletion { identities, .. } => Some(identities),
             OperationRequest::Capacity { .. } => None,
         }
     }

@@ -27,6 +27,13 @@ pub(super) struct FailedOperation {
     resend: BTreeSet<ProviderId>,
 }
 
+impl FailedOperation {
+    /// Other instances have these IDs now.
+    pub(super) fn leave_out(&mut self, replaced: &BTreeSet<ProviderId>) {
+        self.resend.retain(|id| !replaced.contains(id));
+    }
+}
+
 impl Group {
     /// Polls an accepted operation, where the cloud can be polled for it.
     pub(super) fn poll(&mut self, operation: OperationId, handle: Option<OperationHandle>) {

@@ -19,7 +19,7 @@ use super::limits::{CLOCK_ERROR, ETAGS, OPERATIONS};
 use super::observation::{Observation, count, is_zero};
 use super::operation::{Attempt, Operation, OperationId, OperationRequest, Phase};
 use super::state::CapacityWrite;
-use crate::cloud::{Counts, GroupReading, Instance, InstanceState, Launched, OperationHandle, ProviderId};
+use crate::cloud::{Counts, GroupReading, Identity, Instance, InstanceState, Launched, OperationHandle, ProviderId};
 use launches::Launch;
 
 /// All that is in flight in one group.
@@ -300,14 +300,21 @@ impl InFlight {
         Some(self.operations.remove(position))
     }
 
+    /// What the instances that are being deleted were, by ID.
+    pub(crate) fn identities(&self) -> impl Iterator<Item = (&ProviderId, Identity)> {
+        let identities = self.operations.iter().filter_map(Operation::identities).flatten();
+        identities.map(|(id, identity)| (id, *identity))
+    }
+
     /// Forgets what was requested for these instances: others have their IDs now.
     pub(crate) fn forget(&mut self, replaced: &BTreeSet<ProviderId>) {
         if replaced.is_empty() {
             return;
         }
         for operation in &mut self.operations {
-            if let OperationRequest::Deletion { ids, owed, .. } = &mut operation.request {
+            if let OperationRequest::Deletion { ids, identities, owed, .. } = &mut operation.request {
                 ids.retain(|id| !replaced.contains(id));
+                identities.retain(|id, _| !replaced.contains(id));
                 *owed = (*owed).min(count(ids.len()));
             }
         }

@@ -172,9 +172,7 @@ impl GroupState {
         let hidden_before = self.observation.reading.without_id;
         self.note_capacity_read(&observation);
         self.note_late_deletions(&observation);
-        let replaced = self.replaced_by(&observation);
-        self.in_flight.forget(&replaced);
-        self.survivors.retain(|id, _| !replaced.contains(id));
+        self.forget(&self.replaced_by(&observation));
         self.in_flight = self.in_flight.after(&observation, &self.activity.launched);
         let is_capacity_lost = self.is_capacity_lost(before.capacity, &given_up, &observation);
         let (etag, reads) = (&observation.reading.etag, observation.reading.consistency.reads);
@@ -219,16 +217,19 @@ impl GroupState {
         lost
     }
 
-    /// The IDs under which an observation lists other instances than the last one did. What was requested for the old
-    /// ones does not apply to these.
+    /// The IDs under which an observation lists other instances than the last one did, or than those that are being
+    /// deleted, which the last one may have lacked. What was requested for the old ones does not apply to these.
     pub(crate) fn replaced_by(&self, observation: &Observation) -> BTreeSet<ProviderId> {
-        let known = &self.observation.instances;
-        if known.iter().all(|one| one.identity.is_none()) {
-            return BTreeSet::new();
-        }
-        let known: BTreeMap<&ProviderId, Option<Identity>> = known.iter().map(|one| (&one.id, one.identity)).collect();
-        let is_other = |one: &&Instance| known.get(&one.id).is_some_and(|before| differ(*before, one.identity));
+        let listed = self.observation.instances.iter().filter_map(|one| Some((&one.id, one.identity?)));
+        let known: BTreeMap<&ProviderId, Identity> = self.in_flight.identities().chain(listed).collect();
+        let is_other = |one: &&Instance| known.get(&one.id).is_some_and(|before| differ(Some(*before), one.identity));
         observation.instances.iter().filter(is_other).map(|one| one.id.clone()).collect()
+    }
+
+    /// Forgets what was requested for these instances: others have their IDs now.
+    pub(crate) fn forget(&mut self, replaced: &BTreeSet<ProviderId>) {
+        self.in_flight.forget(replaced);
+        self.survivors.retain(|id, _| !replaced.contains(id));
     }
 
     /// Instances that are not in the target because of a deletion without a response, and that may live on. On a cloud

@@ -85,7 +85,7 @@ impl GroupState {
         self.survivors.retain(|id, _| !ids.contains(id));
         self.learn_no_kind_of_capacity();
         self.in_flight.lower_expectations(count(ids.len()));
-        let request = OperationRequest::Deletion { ids, attempt, owed: 0 };
+        let request = self.deletion_of(ids, attempt);
         let operation = Operation { id, request, sent, accepted, phase: Phase::accepted(handle) };
         self.in_flight.start_deletion(operation, &self.observation);
     }
@@ -94,9 +94,15 @@ impl GroupState {
     /// it.
     pub(crate) fn lose_deletion(&mut self, id: OperationId, ids: BTreeSet<ProviderId>, sent: SystemTime, ended: Time) {
         self.learn_no_kind_of_capacity();
-        let request = OperationRequest::Deletion { ids, attempt: Attempt::Unanswered, owed: 0 };
+        let request = self.deletion_of(ids, Attempt::Unanswered);
         let operation = Operation { id, request, sent, accepted: ended, phase: Phase::Unsettled };
         self.in_flight.start_deletion(operation, &self.observation);
+    }
+
+    fn deletion_of(&self, ids: BTreeSet<ProviderId>, attempt: Attempt) -> OperationRequest {
+        let listed = self.observation.instances.iter().filter(|one| ids.contains(&one.id));
+        let identities = listed.filter_map(|one| Some((one.id.clone(), one.identity?))).collect();
+        OperationRequest::Deletion { ids, identities, attempt, owed: 0 }
     }
 
     /// Whether the read may be older than our last accepted writes.
@@ -110,7 +116,7 @@ impl GroupState {
         let ids: BTreeSet<ProviderId> = ids.iter().cloned().collect();
         let listed = &self.observation.instances;
         let gone = ids.iter().filter(|id| !listed.iter().any(|one| one.id == **id)).cloned().collect();
-        let request = OperationRequest::Deletion { ids, attempt: Attempt::Needless, owed: 0 };
+        let request = self.deletion_of(ids, Attempt::Needless);
         self.in_flight.note_leaving(Operation { id, request, sent, accepted: now, phase: Phase::Unpolled });
         self.in_flight.exclude(gone);
     }

@@ -1,6 +1,7 @@
 //! The machine as a whole: what it does after a read that is old, or that shows less than it seems to.
 
 mod deletions;
+mod launches;
 mod room;
 
 use super::super::event::{Effect, Event, ListingKey, Note, PollEnd, ReadResult, Scope};

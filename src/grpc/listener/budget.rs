@@ -7,7 +7,7 @@ use tokio::sync::futures::Notified;
 
 /// The most bytes that one connection may make the process hold: a request of the largest size, decoded, and what open
 /// calls hold besides.
-pub(crate) const CONNECTION_BYTES_MAX: usize = 16 * 1024 * 1024 + GRANTED_BYTES;
+pub(crate) const CONNECTION_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// The most bytes that all connections may make it hold, in addition to what every connection is granted.
 const SHARED_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// The bytes that every connection is granted, regardless of the others. That is 16 MiB for 256 connections, and 48 MiB
@@ -100,7 +100,7 @@ mod tests {
     fn one_connection_holds_16_mib_and_all_of_them_48() {
         let budget = Arc::new(Budget::default());
         let accounts: Vec<_> = (0..256).map(|_| Account::new(&budget)).collect();
-        let full = accounts[0].charge(CONNECTION_BYTES_MAX).expect("16 MiB and its grant");
+        let full = accounts[0].charge(CONNECTION_BYTES_MAX).expect("16 MiB");
         assert!(accounts[0].charge(1).is_none());
         let mut charges: Vec<_> = accounts[1..].iter().flat_map(|account| account.charge(15 * MIB)).collect();
         assert_eq!(charges.len(), 1);

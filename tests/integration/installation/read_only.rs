@@ -94,7 +94,7 @@ async fn the_flag_alone_makes_a_server_read_only() {
     assert_eq!(refused(client.increase("web", 1).await).0, Code::FailedPrecondition);
     assert_eq!(client.target("web").await, before);
     let status = server.probe_with("/statusz", "Accept: application/json\r\n");
-    assert!(status.contains("\"readOnly\":true"), "{status}");
+    assert!(status.contains("\"readOnly\": true"), "{status}");
     let page = server.probe_with("/statusz", "Accept: text/html\r\n");
     assert!(page.contains("read-only: every write is refused"), "{page}");
 }

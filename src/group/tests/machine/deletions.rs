@@ -1,7 +1,7 @@
 //! Which deletions are judged, and responded to, in which way.
 
 use super::*;
-use crate::cloud::FailureClass;
+use crate::cloud::{FailureClass, Identity};
 use crate::group::Foreign;
 use crate::group::refusal::{Refusal, WriteError};
 
@@ -66,5 +66,41 @@ fn an_evicted_instance_of_another_cluster_is_not_deleted() {
         let effects = machine.step(Event::Read(machine.read(Ok(all))));
         let refused = matches!(responses(&effects)[..], [Err(WriteError::Refused(Refusal::Foreign { .. }))]);
         assert_eq!(refused, is_eviction);
+    }
+}
+
+#[test]
+fn a_preempted_deletion_is_not_sent_again_to_another_vm_with_its_name() {
+    let four = |etag: &str, vm: &str| {
+        let mut listed = running(0..4);
+        listed[3].identity = Some(Identity::of(&[vm]));
+        of_scale_set(etag, Provisioning::Succeeded, reading(4, Some(listed)))
+    };
+    // Whether a list shows the other VM before or after the poll tells of the preemption.
+    for is_listed_before in [true, false] {
+        let mut machine = Machine::new(four("1", "old"));
+        machine.request(delete(ids(3..4), NodeKind::Registered));
+        machine.step(Event::Read(machine.read(Ok(four("1", "old")))));
+        let handle = Some(OperationHandle("delete".to_owned()));
+        machine.step(Event::Deleted(Ok(Deletion { accepted: ids(3..4), handle, ..Deletion::default() })));
+        let operation = machine.group.state().in_flight().operations()[0].id;
+        if is_listed_before {
+            machine.pass(20);
+            machine.read_beside(&four("2", "new"));
+        }
+        let mut effects = machine.step(Event::Polled(operation, PollEnd::Preempted));
+        for _ in 0..30 {
+            machine.pass(1);
+            effects.extend(machine.step(Event::Woke));
+            let listed = machine.read(Ok(four("3", "new")));
+            if machine.reads_beside {
+                effects.extend(machine.step(Event::ReadBeside(listed.clone(), None)));
+            }
+            if reads(&effects, Scope::Instances) {
+                effects.extend(machine.step(Event::Read(listed)));
+            }
+        }
+        assert!(!effects.iter().any(|effect| matches!(effect, Effect::Delete { .. })), "{effects:?}");
+        assert_eq!(machine.group.state().status().target, 4);
     }
 }

@@ -1,0 +1,45 @@
+//! Launches that are repeated until their outcome is known.
+
+use super::*;
+
+/// Whether the machine is to be woken later, and not now again.
+fn rests(machine: &Machine) -> bool {
+    machine.group.wake_at().is_none_or(|at| at > machine.now)
+}
+
+/// More than one call can launch. The caller's time was up between the two.
+#[test]
+fn a_launch_that_may_have_begun_is_repeated_although_its_caller_has_gone() {
+    let (mut machine, first) = launching(150);
+    let second = OperationId(first.0 + 1);
+    machine.step(Event::Withdrawn([RequestKey(1)].into()));
+    machine.step(Event::Launched(second, Err(CloudError::conflict("launch", "g", "its caller gave up"))));
+    machine.step(Event::Launched(first, Err(CloudError::unreachable("launch", "g", "no response"))));
+    machine.pass(11);
+    let effects = machine.step(Event::Woke);
+    assert_eq!(launched(&effects), Some(first));
+    assert!(rests(&machine));
+    let launched = LaunchResult { instances: Vec::new(), failures: vec![shortage(wall(0))] };
+    machine.step(Event::Launched(first, Ok(launched)));
+    assert_eq!(machine.group.state().status().target, 3);
+    assert!(machine.group.is_idle() && rests(&machine));
+}
+
+/// It is not sent for one caller what two asked for; and it is decided anew only if nothing was launched.
+#[test]
+fn a_launch_that_waits_for_another_one_wakes_nobody_meanwhile() {
+    let mut machine = Machine::new(three(GrowsBy::Launch));
+    let until = machine.now + Duration::from_secs(60);
+    let request = |key, delta| Request::new(RequestKey(key), Mutation::Increase(delta), until);
+    machine.step(Event::Requested(vec![request(1, 100), request(2, 50)]));
+    machine.pass(1);
+    machine.step(Event::Woke);
+    let effects = machine.step(Event::Read(machine.read(Ok(three(GrowsBy::Launch)))));
+    let first = launched(&effects).expect("a launch");
+    let busy = CloudError::conflict("launch", "g", "busy");
+    machine.step(Event::Launched(OperationId(first.0 + 1), Err(busy)));
+    machine.step(Event::Withdrawn([RequestKey(1)].into()));
+    machine.pass(11);
+    machine.step(Event::Woke);
+    assert!(rests(&machine), "the first call is still being carried out");
+}
