@@ -138,7 +138,7 @@ impl Group {
                     let scope = if names_unknown { Scope::Instances } else { Scope::Capacity };
                     match self.need(&mut job, scope) {
                         Need::Waiting => Err(Step::Read(requests)),
-                        Need::Failed(error) => return self.respond_all(requests, &error),
+                        Need::Failed(error) => return self.respond_unread(requests, &error),
                         Need::Met => {
                             let is_growth = |request: &Request| matches!(request.mutation, Mutation::Increase(_));
                             let (grows, removes): (Vec<_>, Vec<_>) = requests.into_iter().partition(is_growth);
@@ -175,6 +175,29 @@ impl Group {
                     return;
                 }
             };
+        }
+    }
+
+    /// The group cannot be read. What only takes placeholders out of the target needs no read: the capacity is lowered
+    /// once there is one. An error would end CA's whole loop, before it scales up any group (`fixNodeGroupSize`).
+    fn respond_unread(&mut self, requests: Vec<Request>, error: &WriteError) {
+        let is_deferred = |one: &Request| matches!(error, WriteError::Cloud(_)) && self.names_placeholders(one);
+        let (deferred, others): (Vec<_>, Vec<_>) = requests.into_iter().partition(is_deferred);
+        self.respond_all(others, error);
+        let (cancels, mut removals): (Vec<_>, Vec<_>) =
+            self.judge_removals(deferred).into_iter().partition(Removal::cancels);
+        removals.extend(self.cancel(cancels).into_iter().flat_map(|cancelled| cancelled.cancels));
+        let deletions = self.deletions_of(removals);
+        debug_assert!(deletions.requests().next().is_none(), "a placeholder is no instance");
+    }
+
+    /// Whether a request is only about instances that do not exist.
+    fn names_placeholders(&self, request: &Request) -> bool {
+        let is_placeholder = |id: &ProviderId| self.state.placeholders().iter().any(|one| one.id == *id);
+        match request.mutation {
+            Mutation::Decrease(_) => true,
+            Mutation::Delete(_) => request.mutation.named().all(is_placeholder),
+            Mutation::Increase(_) => false,
         }
     }
 

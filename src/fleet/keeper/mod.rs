@@ -29,7 +29,7 @@ use super::policy::ForeignPolicy;
 use super::recording::Recorder;
 use super::request::{Caller, Incoming};
 use super::snapshot::GroupKey;
-use crate::cloud::{CloudError, GroupHints, GroupReading, LaunchRequest, ZoneName};
+use crate::cloud::{CloudError, GroupHints, GroupReading, LaunchRequest, ProviderId, ZoneName};
 use crate::group::{
     Effect, Event, Foreign, Group, ListingKey, Mutation, NamedNode, NodeKind, Observation, ReadResult, Request,
     RequestKey, Scope,
@@ -208,17 +208,15 @@ impl Keeper {
 
     /// What CA calls unregistered is judged as a node where the cluster has it as one.
     fn with_known_nodes(&self, mutation: Mutation) -> Mutation {
-        let cluster = self.context.cluster.load(Instant::now());
-        match (mutation, cluster) {
-            (Mutation::Delete(nodes), Some(cluster)) => {
-                let known = |node: NamedNode| match node.kind {
-                    NodeKind::Unregistered if cluster.has(&node.id) => NamedNode { kind: NodeKind::Joined, ..node },
-                    _ => node,
-                };
-                Mutation::Delete(nodes.into_iter().map(known).collect())
-            }
-            (mutation, _) => mutation,
-        }
+        let Mutation::Delete(nodes) = mutation else { return mutation };
+        // The judgement is up to a minute old, and the watch is of this moment.
+        let (judged, watched) = (self.context.cluster.load(Instant::now()), self.context.store.cluster_nodes());
+        let is_node = |id: &ProviderId| judged.as_ref().is_some_and(|cluster| cluster.has(id)) || watched.may_have(id);
+        let known = |node: NamedNode| match node.kind {
+            NodeKind::Unregistered if is_node(&node.id) => NamedNode { kind: NodeKind::Joined, ..node },
+            _ => node,
+        };
+        Mutation::Delete(nodes.into_iter().map(known).collect())
     }
 
     /// The named instances that seem to be another cluster's.

@@ -104,3 +104,33 @@ fn a_preempted_deletion_is_not_sent_again_to_another_vm_with_its_name() {
         assert_eq!(machine.group.state().status().target, 4);
     }
 }
+
+/// An error would end CA's whole loop, before it scales up any other group.
+#[test]
+fn what_only_gives_placeholders_back_is_done_although_the_group_cannot_be_read() {
+    let denied = || {
+        let CloudError::Refused(fault) = CloudError::refused("read", "g", "no") else { unreachable!() };
+        CloudError::Denied(fault)
+    };
+    let five = reading(5, Some(counted(0..3)));
+    for names_placeholders in [true, false] {
+        let mut machine = Machine::new(five.clone());
+        let status = machine.group.state().status();
+        let missing = status.instances.iter().find(|one| !one.exists).expect("a placeholder").id.clone();
+        let mutation =
+            if names_placeholders { delete(vec![missing], NodeKind::CreateError) } else { Mutation::Decrease(1) };
+        machine.request(mutation);
+        let effects = machine.step(Event::Read(machine.read(Err(denied()))));
+        assert!(is_done(&effects), "{effects:?}");
+        assert_eq!(machine.group.state().status().target, 4);
+        machine.request(delete(ids(0..1), NodeKind::Registered));
+        let effects = machine.step(Event::Read(machine.read(Err(denied()))));
+        assert!(matches!(responses(&effects)[..], [Err(WriteError::Cloud(_))]), "it names an instance");
+        // The capacity follows once the group can be read.
+        machine.pass(31);
+        let effects = machine.read_beside(&five);
+        assert!(asks_for_activity(&effects), "{effects:?}");
+        let effects = machine.step(Event::Activity(Ok(LaunchActivity::default())));
+        assert_eq!(written(&effects), Some(4));
+    }
+}
