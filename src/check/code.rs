@@ -41,7 +41,7 @@ codes! {
     /// Permissions that only live prices need.
     PRICES = 305, "The price lists of the cloud can be read";
     /// A group that can be understood.
-    GROUP = 401, "The node group can be understood";
+    GROUP = 401, "The node group can be read and understood";
     /// A group of the configuration.
     ABSENT = 402, "The node group in the configuration exists";
     /// A warning of the cloud's adapter.

@@ -113,6 +113,8 @@ pub(super) struct CollectedGroup {
     pub(super) template: Result<NodeTemplate, String>,
     /// The part of its capacity that no VM fills, in a scale set in which nothing runs. `None` where it was not read.
     pub(super) unfilled: Option<u32>,
+    /// Why its instances cannot be read, where the listing lacks them.
+    pub(super) unread: Option<CloudError>,
     /// Its scarcest quota, with the number of nodes that it leaves room for. `None` if no quota is known.
     pub(super) quota: Option<(Arc<str>, Quota, u32)>,
     /// Why it cannot grow as the configuration says; `None` if it can.
@@ -228,7 +230,10 @@ async fn listed(
             Some(nodes) => foreign_instances(cloud, &whole, nodes).await,
             None => 0,
         };
-        let unfilled = unfilled(cloud, &reading).await;
+        let (unfilled, unread) = match unfilled(cloud, &reading).await {
+            Ok(unfilled) => (unfilled, None),
+            Err(error) => (None, Some(error)),
+        };
         let quota = quotas.as_ref().ok().and_then(|quotas| scarcest(quotas, &whole.name));
         let blocked = input.autoscaler.cannot_grow.get(&id).cloned();
         let launches_refused = input.autoscaler.launches_refused.get(&id).cloned();
@@ -245,6 +250,7 @@ async fn listed(
             options,
             template,
             unfilled,
+            unread,
             quota,
             not_launched,
             launches_refused,
@@ -284,14 +290,17 @@ fn scarcest(quotas: &Quotas, group: &GroupName) -> Option<(Arc<str>, Quota, u32)
 }
 
 /// The part of a group's capacity that no instance fills, if the cloud does not launch what is missing.
-async fn unfilled(cloud: &ReadOnlyCloud, listed: &GroupReading) -> Option<u32> {
+async fn unfilled(cloud: &ReadOnlyCloud, listed: &GroupReading) -> Result<Option<u32>, CloudError> {
     if listed.consistency.missing == Missing::Retried {
-        return None;
+        return Ok(None);
     }
-    let reading = timeout(PATIENCE, cloud.observe(&listed.name)).await.ok().and_then(Result::ok).flatten();
-    let reading = reading.filter(|reading| reading.provisioning == Provisioning::Succeeded)?;
-    let listed = reading.instances?.len() + usize::try_from(reading.without_id).unwrap_or(usize::MAX);
-    Some(reading.desired.saturating_sub(u32::try_from(listed).unwrap_or(u32::MAX)))
+    let read = timeout(PATIENCE, cloud.observe(&listed.name)).await;
+    let read = read.unwrap_or_else(|_elapsed| Err(no_response("the instances of", listed.name.as_str())))?;
+    let at_rest = read.filter(|reading| reading.provisioning == Provisioning::Succeeded);
+    Ok(at_rest.and_then(|reading| {
+        let listed = reading.instances?.len() + usize::try_from(reading.without_id).unwrap_or(usize::MAX);
+        Some(reading.desired.saturating_sub(u32::try_from(listed).unwrap_or(u32::MAX)))
+    }))
 }
 
 /// The running instances of a group that are old enough to be nodes, if none of them is one.

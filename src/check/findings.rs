@@ -67,6 +67,12 @@ fn of_listed(source: &CollectedSource, listed: &CollectedListing) -> Vec<Finding
         let advice = "fix the group; a running server serves it as it was last read";
         findings.push(Finding::error(Code::GROUP, name.as_str(), format!("cannot be understood: {reason}"), advice));
     }
+    for group in &listed.groups {
+        let Some(error) = &group.unread else { continue };
+        let what =
+            format!("cannot be read: {error}; a server does not serve it until it can, or serves its last reading");
+        findings.push(Finding::error(Code::GROUP, &group.id, what, remedy(error, source.family)));
+    }
     for name in &listed.absent {
         let advice = "create it, or correct the name; it is served as soon as it exists";
         findings.push(Finding::warning(
@@ -119,8 +125,11 @@ fn adverse(listed: &CollectedListing, setting: &AdverseSetting) -> Finding {
 fn served(source: &CollectedSource, listed: &CollectedListing) -> Finding {
     match listed.groups.len() {
         0 => {
-            let advice = "name groups under nodeGroups, or check that they have the tags in autoDiscovery";
-            Finding::warning(Code::NO_GROUPS, &source.name, "has no node group", advice)
+            let identity = source.identity.as_ref().map(|identity| format!("; signed in as {identity}"));
+            let what = format!("has no node group{}", identity.unwrap_or_default());
+            let advice = "check the account, and the region or resource group; then name groups under nodeGroups, or give \
+                          them the tags in autoDiscovery";
+            Finding::warning(Code::NO_GROUPS, &source.name, what, advice)
         }
         groups => {
             let plural = if groups == 1 { "" } else { "s" };

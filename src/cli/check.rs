@@ -105,10 +105,14 @@ impl Check {
             Format::Json => Output::Json.print(&findings, String::new)?,
             Format::Yaml => Output::Yaml.print(&findings, String::new)?,
         }
-        if findings.iter().any(|finding| self.fail_on.is_failure(finding)) {
-            return Err(CommandError::Failed(summary(&findings)));
+        if !findings.iter().any(|finding| self.fail_on.is_failure(finding)) {
+            return Ok(());
         }
-        Ok(())
+        Err(match self.output {
+            // The summary is the table's last line.
+            Format::Table | Format::Short => CommandError::Found(summary(&findings)),
+            Format::Json | Format::Yaml => CommandError::Failed(summary(&findings)),
+        })
     }
     /// All codes that findings can have.
     fn print_codes(&self) -> Result<(), CommandError> {

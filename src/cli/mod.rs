@@ -101,6 +101,9 @@ enum CommandError {
     /// Sources that cannot be connected, each with its reason: exit code 2.
     #[error("{}", .0.join("; "))]
     Sources(Vec<String>),
+    /// What the command was to find, which it has printed: exit code 1.
+    #[error("{0}")]
+    Found(String),
     /// Anything else: exit code 1.
     #[error("{0}")]
     Failed(String),
@@ -145,6 +148,7 @@ pub fn run() -> ExitCode {
             // Not log lines: they are part of the command's output.
             let lines = match &error {
                 CommandError::Sources(problems) => problems.clone(),
+                CommandError::Found(_) => Vec::new(),
                 other => vec![other.to_string()],
             };
             for line in lines {
@@ -152,7 +156,7 @@ pub fn run() -> ExitCode {
             }
             match error {
                 CommandError::Configuration(_) | CommandError::Usage(_) | CommandError::Sources(_) => ExitCode::from(2),
-                CommandError::Failed(_) => ExitCode::FAILURE,
+                CommandError::Found(_) | CommandError::Failed(_) => ExitCode::FAILURE,
             }
         }
     }

@@ -5,9 +5,9 @@ use std::error::Error as StdError;
 
 use super::secrets::redacted;
 
-/// Longest message kept of an error or of a failed launch. The Cluster Autoscaler repeats it in events and in its
-/// status.
-pub const MESSAGE_CHARS_MAX: usize = 200;
+/// Longest message kept of an error or of a failed launch. AWS and Azure say at the end which policy denies a call, or
+/// how much of a quota is left.
+pub const MESSAGE_CHARS_MAX: usize = 600;
 
 /// Replaces what a terminal or a log viewer might act on: control characters, line breaks, escapes, and characters that
 /// change the direction of text or are invisible. Each becomes `\n`, `\r`, `\t` or `\uXXXX`, which JSON reads as the

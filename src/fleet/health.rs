@@ -1,5 +1,7 @@
 //! How the sources are doing: what the probes, `/readyz` and errors report, and when the fleet is ready.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{join_all, select_all};
@@ -29,9 +31,33 @@ impl Fleet {
             };
             summaries.push(format!("source {name}: {}, not read {since}", health.why.unwrap_or("waiting")));
         }
+        for (source, number) in self.unread_numbers() {
+            let groups = if number == 1 { "1 node group" } else { &format!("{number} node groups") };
+            summaries.push(format!("source {source}: {groups} cannot be read and not served"));
+        }
         let failing = self.tasks.failed().into_iter().filter(|(_, health)| health.is_failing());
         summaries.extend(failing.map(|(name, health)| format!("{name}: panicked or ended, {} times", health.failures)));
         summaries
+    }
+
+    /// How many groups of each source are not served because they cannot be read.
+    fn unread_numbers(&self) -> BTreeMap<Arc<str>, usize> {
+        let mut numbers = BTreeMap::new();
+        for (key, _) in self.store.unread() {
+            *numbers.entry(key.source).or_default() += 1;
+        }
+        numbers
+    }
+
+    /// Why groups that were never served cannot be read, by `source/name`.
+    pub fn unread_groups(&self) -> BTreeMap<String, String> {
+        self.store.unread().into_iter().map(|(key, reason)| (key.to_string(), reason)).collect()
+    }
+
+    /// Why groups of a source that were never served cannot be read, by name.
+    pub fn unread_groups_of(&self, source: &str) -> BTreeMap<String, String> {
+        let unread = self.store.unread().into_iter().filter(|(key, _)| *key.source == *source);
+        unread.map(|(key, reason)| (key.name.to_string(), reason)).collect()
     }
 
     /// The problem of each source that has one.

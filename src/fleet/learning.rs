@@ -116,7 +116,7 @@ impl Learner {
                 "ResourceSlices can be watched again; the devices of nodes are learned",
             ),
             nodes: FailureLog::of(
-                "nodes cannot be watched; nothing new is learned from them",
+                "nodes cannot be watched; nothing is learned from them, and no node of another cluster is protected",
                 "nodes can be watched again; learning from them continues",
             ),
             saving: FailureLog::of(

@@ -21,6 +21,8 @@ pub(super) struct Store {
     draft: Mutex<Draft>,
     cluster_nodes: ArcSwap<ClusterNodes>,
     published: watch::Sender<u64>,
+    /// Why groups that were never served cannot be read.
+    unread: Mutex<BTreeMap<GroupKey, String>>,
 }
 
 #[derive(Debug, Default)]
@@ -43,6 +45,7 @@ impl Default for Store {
             draft: Mutex::default(),
             cluster_nodes: ArcSwap::default(),
             published: watch::Sender::new(0),
+            unread: Mutex::default(),
         }
     }
 }
@@ -56,6 +59,21 @@ impl Store {
     /// What is published about a group.
     pub(super) fn view(&self, key: &GroupKey) -> Option<Arc<GroupView>> {
         self.load().served(key).map(|(_, view)| Arc::clone(view))
+    }
+
+    /// Notes why a group that was never served cannot be read; `None` once it can be, or is gone. Returns whether that
+    /// is new.
+    pub(super) fn note_unread(&self, key: &GroupKey, reason: Option<String>) -> bool {
+        let mut unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
+        match reason {
+            Some(reason) => unread.insert(key.clone(), reason).is_none(),
+            None => unread.remove(key).is_some(),
+        }
+    }
+
+    /// The groups that are not served because they cannot be read, with the reasons.
+    pub(super) fn unread(&self) -> BTreeMap<GroupKey, String> {
+        self.unread.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Lists new instances at once from now on.

@@ -21,7 +21,7 @@ pub enum Refusal {
     },
     /// A deletion below the minimum.
     #[error(
-        "deleting {asked} healthy nodes would take it below its minimum of {min}; at most {room} can be deleted; \
+        "deleting {asked} of its healthy nodes would take it below its minimum of {min}; at most {room} can be deleted; \
             lower the minimum to allow more"
     )]
     BelowMin {

@@ -4,9 +4,13 @@ use std::sync::Arc;
 
 use super::proto::instance_status::InstanceState as ProtoState;
 use super::proto::{self, *};
-use crate::cloud::text::{MESSAGE_CHARS_MAX, shorten};
+use crate::cloud::text::shorten;
 use crate::cloud::{FailureClass, InstanceState, ProviderId};
 use crate::fleet::{GroupView, NamedNode, NodeKind, ReportedInstance};
+
+/// The longest message of a failed instance. The Cluster Autoscaler takes all instances of a group in one response, and
+/// repeats the message in events and in its status.
+const FAILURE_CHARS_MAX: usize = 200;
 
 /// The annotation in which CA says why it deletes a node.
 const REASON_ANNOTATION: &str = "k8s.io/cluster-autoscaler/fake-node-reason";
@@ -32,7 +36,7 @@ pub(super) fn instance(reported: &ReportedInstance) -> proto::Instance {
     // CA receives at most 4 MiB, and a large group may have thousands of failed placeholders.
     let error_info = reported.failure.as_ref().map(|failure| InstanceErrorInfo {
         error_code: failure.code.clone(),
-        error_message: shorten(&failure.message, MESSAGE_CHARS_MAX),
+        error_message: shorten(&failure.message, FAILURE_CHARS_MAX),
         instance_error_class: match failure.class {
             FailureClass::OutOfResources => 1,
             FailureClass::Other => 99,

@@ -183,10 +183,16 @@ struct Price(Quantity);
 
 impl<'de> Deserialize<'de> for Price {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let price = Quantity::deserialize(deserializer)?;
+        let text = String::deserialize(deserializer)?;
+        let no_price =
+            |_| D::Error::custom(format!("{text:?} is not a price; write the price per hour, such as 0.096"));
+        let price: Quantity = text.parse().map_err(no_price)?;
+        if price.is_negative() {
+            return Err(D::Error::custom(format!("{text:?} is negative; write the price per hour, such as 0.096")));
+        }
         if price.is_zero() {
             return Err(D::Error::custom(
-                "a price of 0 makes the Cluster Autoscaler ignore the type; give the price per hour",
+                "a price of 0 makes the Cluster Autoscaler ignore the type; write the price per hour, with a point: 0.096",
             ));
         }
         Ok(Self(price))

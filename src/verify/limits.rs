@@ -51,7 +51,7 @@ pub(super) const SURPLUS_AFTER: Duration = Duration::from_secs(2 * 60);
 pub(super) const EVIDENCE_MAX: usize = 2_000;
 /// The longest code of an error that a report keeps.
 pub(super) const CODE_CHARS_MAX: usize = 64;
-/// The longest text that a report keeps. Messages are cut before, to 200 characters.
+/// The longest text that a report keeps. Messages are cut before, to 600 characters.
 pub(super) const TEXT_CHARS_MAX: usize = 400;
 /// The most texts of one call.
 pub(super) const TEXTS_MAX: usize = 4;

@@ -72,6 +72,9 @@ pub struct SourceStatus {
     pub problem: Option<String>,
     /// For how much longer it will not be listed.
     pub paused_seconds: u64,
+    /// Groups that are not served because they cannot be read, with the reasons.
+    #[serde(default)]
+    pub unread_groups: BTreeMap<String, String>,
     /// Nodes whose IDs look like the source's but that no group lists.
     pub nodes_unmatched: u32,
     /// The call budgets of its cloud, the scarcest first.
@@ -196,7 +199,9 @@ impl Document {
             fleet.budgets().map(|(source, budgets)| (Arc::clone(source), budgets)).collect();
         let sources = fleet.sources().map(|(name, health)| {
             let budgets = budgets.remove(name).unwrap_or_default();
-            source(name, &health, unmatched.get(name).copied().unwrap_or(0), budgets)
+            let unread_groups = fleet.unread_groups_of(name);
+            let status = source(name, &health, unmatched.get(name).copied().unwrap_or(0), budgets);
+            SourceStatus { unread_groups, ..status }
         });
         let decisions = fleet.journal().decisions().into_iter().map(|decision| DecisionEntry {
             at: timestamp(decision.at),
@@ -245,6 +250,7 @@ fn source(name: &str, health: &Health, nodes_unmatched: u32, mut budgets: Vec<Bu
         interval_seconds: health.interval.as_secs(),
         problem: health.problem.clone(),
         paused_seconds: seconds(health.paused_until.map(|until| until.saturating_duration_since(Instant::now()))),
+        unread_groups: BTreeMap::new(),
         nodes_unmatched,
         budgets: budgets.collect(),
     }

@@ -101,6 +101,10 @@ fn write_source(html: &mut String, source: &SourceStatus) -> fmt::Result {
     if let Some(problem) = &source.problem {
         write!(html, "<p class=\"reason bad\">{}</p>", Text(problem))?;
     }
+    for (name, reason) in &source.unread_groups {
+        let (name, reason) = (Text(name), Text(reason));
+        write!(html, "<p class=\"reason bad\">{name} cannot be read and is not served: {reason}</p>")?;
+    }
     if source.budgets.is_empty() {
         return Ok(());
     }

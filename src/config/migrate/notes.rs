@@ -6,8 +6,21 @@ use crate::cloud::in_tree::IGNORE_LABEL_GONE;
 use crate::config::Provider;
 use crate::kubernetes::Flag;
 
-/// Environment variables that Headcount reads as the in-tree provider does.
-const MOVED: [&str; 4] = ["AWS_", "AZURE_", "ARM_", "LOCATION"];
+/// Environment variables that Headcount reads, too: what begins so.
+const MOVED: [&str; 12] = [
+    "AWS_",
+    "AZURE_",
+    "ARM_",
+    "LOCATION",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "SSL_CERT_",
+    "ALL_PROXY",
+];
 
 /// What deploy/aws-iam-policy.json limits writes by.
 const ENABLED_TAG: &str = "k8s.io/cluster-autoscaler/enabled";
@@ -117,12 +130,8 @@ fn moved(before: &InTree) -> Option<String> {
         .map(String::as_str)
         .filter(|name| MOVED.iter().any(|prefix| name.starts_with(prefix)))
         .collect();
-    (!names.is_empty()).then(|| {
-        format!(
-            "Move these variables to Headcount's container, which reads them as the in-tree provider does: {}.",
-            names.join(", ")
-        )
-    })
+    (!names.is_empty())
+        .then(|| format!("Move these variables to Headcount's container, which reads them, too: {}.", names.join(", ")))
 }
 
 /// Whether the release is known to ignore `--balancing-ignore-label`.

@@ -66,12 +66,7 @@ fn a_deployment_of_the_chart_becomes_a_source_with_the_same_groups() {
     assert_eq!(ignored, 7, "each label once: {flags:?}");
 
     let notes = migration.notes.join("\n");
-    assert!(
-        notes.contains(
-            "Headcount's container, which reads them as the in-tree provider does: AWS_ACCESS_KEY_ID, AWS_REGION."
-        ),
-        "{notes}"
-    );
+    assert!(notes.contains("Headcount's container, which reads them, too: AWS_ACCESS_KEY_ID, AWS_REGION."), "{notes}");
     assert!(notes.contains("--aws-use-static-instance-list has no counterpart"), "{notes}");
     assert!(!notes.contains("1.37"), "the release is 1.34: {notes}");
 }

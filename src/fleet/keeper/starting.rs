@@ -31,6 +31,12 @@ impl StartingKeeper {
     /// Waits for the first good observation. `None` where the mailbox was closed or the group does not exist. What a
     /// keeper that panicked has published of a group that does not exist is taken out.
     pub(super) async fn observe(&mut self) -> Option<(Observation, Option<Adoption>)> {
+        let observed = self.observe_first().await;
+        self.context.store.note_unread(&self.key, None);
+        observed
+    }
+
+    async fn observe_first(&mut self) -> Option<(Observation, Option<Adoption>)> {
         let mut doubted: Option<FirstDoubted> = None;
         loop {
             let confirm_at = doubted.as_ref().map(|doubted| doubted.confirm_at);
@@ -54,7 +60,10 @@ impl StartingKeeper {
                     return None;
                 }
                 Err(error) => {
-                    tracing::warn!(group = %self.key, %error, "node group cannot be read; not served until it can be");
+                    if self.context.store.note_unread(&self.key, Some(error.to_string())) {
+                        tracing::warn!(group = %self.key, %error, "node group cannot be read; not served until it \
+                            can be");
+                    }
                     None
                 }
             };

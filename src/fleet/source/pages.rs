@@ -166,6 +166,9 @@ impl Watcher {
         let keeper = match self.keepers.get(&name).filter(|keeper| !keeper.is_closed()) {
             Some(keeper) => keeper.clone(),
             None => {
+                if self.health.borrow().good.is_some() {
+                    tracing::info!(source = %self.name, group = %name, "new node group found");
+                }
                 let keeper = keeper::start(self.key(&name), self.context.clone());
                 self.keepers.insert(name, keeper.clone());
                 keeper

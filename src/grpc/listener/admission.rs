@@ -65,7 +65,7 @@ pub(super) async fn admit(
             return None;
         }
         Ok(Err(error)) => {
-            refusals.count(address, format_args!("the TLS handshake failed: {error}"));
+            refusals.count(address, reason_of_failure(&error));
             return None;
         }
         Err(_) => {
@@ -82,6 +82,23 @@ pub(super) async fn admit(
     }
     let names = names.iter().map(|name| name.text().to_owned()).collect();
     Some(Admitted { transport: Transport::Tls(Box::new(stream)), peer: Peer { address, names }, certificates })
+}
+
+/// Why a TLS handshake failed, and what to do about it. The library's own words do not say who rejects whom.
+fn reason_of_failure(error: &io::Error) -> String {
+    let text = error.to_string();
+    let reasons = [
+        ("InvalidContentType", "it does not speak TLS"),
+        ("UnknownIssuer", "its certificate is not of grpc.tls.clientCa"),
+        ("peer sent no certificates", "it has no client certificate; set cert and key in CA's cloud-config"),
+        ("certificate expired", "its certificate has expired; CA reads a new one only when it starts"),
+        ("fatal alert: UnknownCA", "it rejects this server's certificate; check cacert in CA's cloud-config"),
+        ("fatal alert: BadCertificate", "it rejects this server's certificate; check address in CA's cloud-config"),
+    ];
+    match reasons.iter().find(|(words, _)| text.contains(words)) {
+        Some((_, reason)) => format!("{reason} (TLS: {text})"),
+        None => format!("the TLS handshake failed: {text}"),
+    }
 }
 
 /// Returns the names in the client's certificate; none if it presented no certificate or an unreadable one.

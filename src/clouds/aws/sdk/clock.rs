@@ -109,8 +109,11 @@ impl CloudClock {
             return;
         };
         if dates.known.is_none() {
-            let off_by = local.time.duration_since(date).unwrap_or_else(|earlier| earlier.duration());
-            tracing::warn!(seconds = off_by.as_secs_f64(), "the local clock differs from AWS's; using AWS's");
+            let (off_by, local) = match local.time.duration_since(date) {
+                Ok(ahead) => (ahead, "ahead"),
+                Err(behind) => (behind.duration(), "behind"),
+            };
+            tracing::warn!(seconds = off_by.as_secs(), local, "the local clock differs from AWS's; using AWS's");
         }
         *dates = Dates { known: Some(confirmed.moved_by(dated)), doubtful: None };
     }

@@ -148,6 +148,10 @@ where
 /// What the SDK says of an error that it cannot decode.
 const UNHANDLED: &str = "unhandled error";
 
+/// What the SDK says with "not enabled" of each provider of its chain.
+const NO_CREDENTIALS: &str = "there are no AWS credentials: the environment has none, the shared files lack the profile, \
+    and the metadata service has no role";
+
 impl FailedCall {
     fn from_sdk<E>(error: &SdkError<E, HttpResponse>) -> Self
     where
@@ -172,14 +176,21 @@ impl FailedCall {
             Some(status) => format!("HTTP {status}: {chain}"),
             None => chain.to_owned(),
         };
+        let no_credentials =
+            matches!(error, SdkError::DispatchFailure(failure) if failure.is_other()) && lacks_credentials(chain);
+        let message = match metadata.and_then(|meta| meta.message()) {
+            None if no_credentials && chain.contains("was not enabled") => {
+                format!("{NO_CREDENTIALS} ({chain})")
+            }
+            message => message.unwrap_or(&text).to_owned(),
+        };
         Self {
             code: metadata.and_then(|meta| meta.code()).map(str::to_owned),
-            message: shorten(metadata.and_then(|meta| meta.message()).unwrap_or(&text), MESSAGE_CHARS_MAX),
+            message: shorten(&message, MESSAGE_CHARS_MAX),
             status,
             retry_after,
             not_sent: matches!(error, SdkError::ConstructionFailure(_)),
-            no_credentials: matches!(error, SdkError::DispatchFailure(failure) if failure.is_other())
-                && lacks_credentials(chain),
+            no_credentials,
         }
     }
 }

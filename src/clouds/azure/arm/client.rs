@@ -214,7 +214,7 @@ impl ArmClient {
         let exchanged = self.transport.exchange(request, limit).await;
         self.measure(call, sent.elapsed(), exchanged.as_ref().ok());
         let response = exchanged.map_err(|error| match (context.unreachable(&error), error) {
-            (CloudError::Unreachable(fault), TransportError::Connect(_)) if is_write => CloudError::NotSent(fault),
+            (CloudError::Unreachable(fault), TransportError::Connect { .. }) if is_write => CloudError::NotSent(fault),
             (error, _) => error,
         })?;
         tracing::debug!(

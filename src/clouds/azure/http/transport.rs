@@ -57,8 +57,13 @@ pub(in crate::clouds::azure) enum TransportError {
     #[error("no response within {0:?}")]
     Timeout(Duration),
     /// No connection could be made, so nothing was sent.
-    #[error("cannot connect: {}", error_chain(.0))]
-    Connect(#[source] hyper_util::client::legacy::Error),
+    #[error("cannot connect to {host}: {}", error_chain(.source))]
+    Connect {
+        /// The host, and its port if it is not the usual one.
+        host: String,
+        #[source]
+        source: hyper_util::client::legacy::Error,
+    },
     /// The connection failed after the request was sent.
     #[error("the connection failed: {}", error_chain(.0.as_ref()))]
     Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
@@ -138,9 +143,11 @@ impl Transport {
         limit: Duration,
         size: Limit,
     ) -> Result<HttpResponse, TransportError> {
+        let host = request.uri().authority().map(ToString::to_string).unwrap_or_default();
         let exchange = async {
-            let response = self.client.request(request).await.map_err(|error| {
-                if error.is_connect() { TransportError::Connect(error) } else { TransportError::Broken(error.into()) }
+            let response = self.client.request(request).await.map_err(|source| match source.is_connect() {
+                true => TransportError::Connect { host, source },
+                false => TransportError::Broken(source.into()),
             })?;
             let (parts, body) = response.into_parts();
             let read = match parts.status.is_success() {
@@ -173,7 +180,8 @@ impl HttpClient for Transport {
         }
         let sent = sent.body(Full::new(body.clone())).map_err(|error| other(&error))?;
         let response = self.exchange_up_to(sent, AZURE_SIGN_IN.time(), AZURE_SIGN_IN).await.map_err(|error| {
-            let kind = if matches!(error, TransportError::Connect(_)) { ErrorKind::Connection } else { ErrorKind::Io };
+            let kind =
+                if matches!(error, TransportError::Connect { .. }) { ErrorKind::Connection } else { ErrorKind::Io };
             azure_core::Error::new(kind, error)
         })?;
         let headers = response.headers.iter().filter_map(|(name, value)| {
