@@ -226,8 +226,7 @@ mod tests {
         let row = |severity, subject: &str, sentence: &str| (severity, subject.to_owned(), sentence.to_owned());
         let broken =
             "cannot be understood: no desired capacity — fix the group; a running server serves it as it was last read";
-        let nothing =
-            "has no node group — name groups under nodeGroups, or check that they have the tags in autoDiscovery";
+        let nothing = "has no node group — check the account, and the region or resource group; then name groups under nodeGroups, or give them the tags in autoDiscovery";
         assert_eq!(
             found(Ok(listed)),
             [

@@ -55,7 +55,10 @@ impl Compare {
             return Err(CommandError::Failed(format!("Headcount's server cannot be read: {reason}")));
         }
         if comparison.agrees() {
-            return Ok(());
+            return match fleet.problems() {
+                problems if problems.is_empty() => Ok(()),
+                problems => Err(CommandError::Failed(problems.join("; "))),
+            };
         }
         let differing = comparison.groups.iter().filter(|row| !row.differences.is_empty()).count();
         Err(CommandError::Failed(format!("{differing} of {} node groups differ", comparison.groups.len())))

@@ -57,10 +57,11 @@ impl Groups {
         let until = patience.wait_ready(&fleet).await?;
         if similar {
             let autoscaler = autoscaler.learn(&config, None).await?;
-            return print_similar(&fleet, &autoscaler, output, until).await;
+            print_similar(&fleet, &autoscaler, output, until).await?;
+        } else {
+            let rows: Vec<Row> = Document::of(&fleet).groups.into_iter().map(Row::from).collect();
+            output.print(&rows, || table(&rows))?;
         }
-        let rows: Vec<Row> = Document::of(&fleet).groups.into_iter().map(Row::from).collect();
-        output.print(&rows, || table(&rows))?;
         let unread = fleet.unread_groups().into_iter().map(|(group, error)| format!("{group} cannot be read: {error}"));
         match fleet.problems().into_iter().chain(unread).collect::<Vec<_>>() {
             problems if problems.is_empty() => Ok(()),

@@ -28,7 +28,9 @@ impl Template {
         let fleet = prepared.start();
         let until = patience.wait_ready(&fleet).await?;
         let template = fleet.template(&group, until).await;
-        let template = template.map_err(|error| CommandError::Failed(error.to_string()))?;
+        // It may be a group of a source that cannot be read.
+        let template = template
+            .map_err(|error| CommandError::Failed([vec![error.to_string()], fleet.problems()].concat().join("; ")))?;
         output.print(&show::to_json(&template.node), || {
             let heading = show::COLUMNS.map(str::to_owned);
             let rows = std::iter::once(heading).chain(show::rows(&template));

@@ -18,7 +18,7 @@ impl Bounds {
             return (self, None);
         }
         let differ = format!("configured as {}:{}, but {own} {min}:{max}", spec.min, spec.max);
-        // Where the two do not overlap, this is the one size of the group's own that is closest to the configuration.
+        // If the two ranges do not overlap, both bounds are the group's own bound that is nearest to the configuration.
         let (min, max) = (spec.min.clamp(min, max), spec.max.clamp(min, max));
         let apart = if self.overlaps(spec) { "" } else { "these bounds do not overlap, so " };
         (Self { min, max }, Some(format!("{differ}; {apart}{min}:{max} is used")))

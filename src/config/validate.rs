@@ -10,6 +10,7 @@ use super::source::{self, SourceContext};
 use super::yaml::{checked, optional, place};
 use super::{Admin, Config, Environment, Grpc, groups, learn, scalar};
 use crate::admin::statusz::Audience;
+use crate::cloud::is_label_key;
 use crate::fleet::Policies;
 use crate::grpc::Listen;
 use crate::grpc::dialect::SendPolicy;
@@ -44,6 +45,9 @@ pub(super) fn config(file: file::File, path: &Path, environment: Environment<'_>
         optional(file.drain_timeout.as_ref(), path, |text| scalar::duration_within(text, &DRAIN_TIMEOUT))?;
     let gpu_label = optional(file.gpu_label.as_ref(), path, |text| match text.trim() {
         "" => Err("the label is empty; write a label's key, or leave gpuLabel out".to_owned()),
+        label if !is_label_key(label) => Err(format!(
+            "{label:?} is not a label's key; write one such as cloud.google.com/gke-accelerator or accelerator"
+        )),
         label => Ok(label.to_owned()),
     })?;
     let instance_types = file.instance_types.iter().map(|table| {

@@ -31,9 +31,10 @@ use implausible_log::ImplausibleLog;
 
 /// Drivers remembered as logged.
 const DRIVERS_LOGGED_MAX: usize = 100;
-/// How long the ConfigMap is asked for at a start, before templates are built without it; and the pause between two times.
+/// How long a start tries to read the ConfigMap before templates are built without it.
 const REMEMBER_LIMIT: Duration = Duration::from_secs(10);
-const REMEMBER_AGAIN: Duration = Duration::from_secs(1);
+/// The pause between two attempts.
+const REMEMBER_PAUSE: Duration = Duration::from_secs(1);
 
 /// Why nothing was learned this time.
 #[derive(Debug, Error)]
@@ -208,7 +209,7 @@ impl Learning {
             // The network of a pod may not be ready yet. Without the figures, templates would promise what nodes do not have.
             let until = Instant::now() + REMEMBER_LIMIT;
             while !self.remember().await && Instant::now() < until {
-                sleep(REMEMBER_AGAIN).await;
+                sleep(REMEMBER_PAUSE).await;
             }
             self.remembered.send_replace(true);
         }

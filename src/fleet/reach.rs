@@ -1,5 +1,5 @@
-//! Whether a source's cloud responds. CA makes one call at a time: while it waits for a cloud that does not respond,
-//! the others of its groups do not grow either.
+//! Whether a source's cloud responds. CA makes one call at a time: while it waits for a cloud that does not respond, its
+//! groups on other clouds do not grow either.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -85,7 +85,7 @@ impl TemplateBuilder {
                         panic,
                         "building the node template panicked; it will be tried again"
                     );
-                    let reason = "building it failed because of a defect of Headcount; the log has more".to_owned();
+                    let reason = "a bug in Headcount stopped the build; see the log, and report it".to_owned();
                     BuiltTemplate { template: Err(reason), retry_soon: true, is_floating: false }
                 });
                 let _keeper_ended = job.reply.send(built);
@@ -94,8 +94,8 @@ impl TemplateBuilder {
         }
     }
 
-    /// Without the figures that an earlier process learned, the first templates would promise what nodes were seen not
-    /// to have.
+    /// Waits for the figures that an earlier process learned. Without them, the first templates could promise more than
+    /// nodes have.
     async fn wait_for_figures(&self) {
         let mut remembered = self.remembered.clone();
         let _in_time = timeout(WAIT_FOR_ALL_SOURCES, remembered.wait_for(|remembered| *remembered)).await;
@@ -169,7 +169,7 @@ impl TemplateBuilder {
             if has_failed_before {
                 tracing::debug!(?unknown, %error, "instance type lookup failed again");
             } else {
-                tracing::warn!(?unknown, %error, "instance type lookup failed; using the built-in and user tables");
+                tracing::warn!(?unknown, %error, "instance type lookup failed; using the shipped and user tables");
             }
         })?;
         self.catalog.insert_live(family, &types);

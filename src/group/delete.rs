@@ -278,8 +278,8 @@ impl Group {
         None
     }
 
-    /// Notes which named instances are gone or being deleted, by no deletion of ours. The caller is told so, and the
-    /// next read may lag behind the one that shows it.
+    /// Notes which named instances are gone or being deleted without a deletion of ours. Their caller gets OK, and the
+    /// next read may still list them.
     fn note_leaving(&mut self, removals: &[Removal]) {
         let (observation, in_flight) = (self.state.observation(), self.state.in_flight());
         let stays = |id: &ProviderId| {

@@ -15,7 +15,7 @@ use super::room::Room;
 use super::state::WriteReason;
 use crate::cloud::{CloudError, Missing, Permit, Shortfall, ZoneName};
 
-/// Why no capacity is written that instances may exceed.
+/// Why a capacity is not written that live instances could exceed.
 pub(super) fn reason_of_revival() -> String {
     "nodes whose deletion may have failed are more than the new capacity has room for".to_owned()
 }
@@ -40,7 +40,7 @@ fn least_growth_of(requests: &[Request]) -> u32 {
 pub(super) struct Growing {
     requests: Vec<Request>,
     step: Step,
-    /// Whether recent launches were read to tell which of our writes a read shows.
+    /// Whether recent launches were read. They show which of our writes the last read includes.
     is_dated: bool,
 }
 
@@ -101,7 +101,7 @@ impl Group {
                     Ok(activity) => self.state.learn_activity(activity),
                     Err(error) => self.activity_failed(error),
                 }
-                // What they date is read once more, and is in doubt or not with what they show.
+                // They show how old the last read is. The group is read again, and that read is judged with them.
                 if self.state.is_dated_by_launches() {
                     job.take_fresh();
                 }

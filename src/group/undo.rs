@@ -1,4 +1,4 @@
-//! Raising a capacity back that our own write left too low (law 11), and what else is done without a request.
+//! Raises a capacity back that one of our own writes left too low (law 11), and starts other work that nobody requested.
 
 use std::collections::BTreeSet;
 
@@ -41,7 +41,7 @@ impl Own {
         Self { launches, listed: observation.instances.iter().map(|one| one.id.clone()).collect() }
     }
 
-    /// The same, with all that are listed only now. These activities cannot tell why they were launched; the next ones
+    /// Adds the instances that have appeared since. The activities were read too early to explain them; the next ones
     /// do.
     pub(super) fn with_new(&self, observation: &Observation) -> OwnLaunches {
         let new = observation.instances.iter().filter(|one| !self.listed.contains(&one.id));

@@ -1,7 +1,7 @@
 //! The kubelet's pod limit.
 //!
-//! No cloud's API shows this setting of the kubelet. The configuration, tags and user data give it exactly. EKS nodes
-//! have as many pods as their network interfaces serve, unless EKS caps the number. All others have the kubelet's
+//! On AWS no API shows this setting; on AKS, the node pool does. The configuration, tags and user data give it exactly.
+//! EKS nodes have as many pods as their network interfaces serve, unless EKS caps the number. All others have the kubelet's
 //! default, including self-managed clusters on AWS: their network may not depend on the interfaces' addresses.
 
 use super::build::Input;
@@ -17,8 +17,8 @@ const MANAGED_MAX: u32 = 250;
 const MANAGED_SMALL_MAX: u32 = 110;
 const MANAGED_SMALL_CPUS: u32 = 30;
 
-/// The limit, from the first of these that has one: the group's tags, `maxPods:`, `capacity:`, the user's table, the launch
-/// settings, the network interfaces (on EKS), the default.
+/// The limit, from the first of these that has one: the group's tags, `maxPods:`, `capacity:`, the user's table, what nodes
+/// reported, the launch settings, the network interfaces (on EKS), the default.
 pub(super) fn pods(
     input: &Input<'_>,
     explicit: &Candidates,

@@ -19,7 +19,7 @@ const POOLS_LIFE: Duration = Duration::from_secs(6 * 60);
 const RETRY_SOON: Duration = Duration::from_secs(5);
 /// After any other failure, they are read again after this long.
 const RETRY_LATER: Duration = Duration::from_secs(60);
-/// More clusters than have their nodes in one resource group: one.
+/// The most clusters whose pools are kept. A resource group holds the nodes of one; tags may be wrong.
 pub(super) const CLUSTERS_MAX: usize = 10;
 
 /// The node pools of AKS clusters, as last read.

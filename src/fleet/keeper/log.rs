@@ -128,7 +128,7 @@ pub(in crate::fleet) fn write(group: &str, source: &str, note: &Note) {
             tracing::warn!(%group, %why, "observation is in doubt; waiting for a second one before writing");
         }
         Note::Confirmed(why) => {
-            tracing::warn!(%group, %source, %why, "a second observation confirms the first");
+            tracing::warn!(%group, %source, %why, "a second read confirms the observation in doubt; it is used now");
         }
         Note::Unreadable(error) => {
             tracing::warn!(%group, %source, %error, "node group cannot be read; serving the last observation");

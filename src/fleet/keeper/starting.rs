@@ -78,7 +78,7 @@ impl StartingKeeper {
             let adoption = adoption.or_else(|| earlier.flatten());
             let Some(why) = doubt_first(&observation) else { return Some((observation, adoption)) };
             if before.is_some_and(|before| before.is_confirmed_by(&why)) {
-                tracing::warn!(group = %self.key, %why, "a second observation confirms the first");
+                tracing::warn!(group = %self.key, %why, "a second read confirms the observation in doubt; it is used now");
                 return Some((observation, adoption));
             }
             tracing::warn!(group = %self.key, %why, "observation is in doubt; not published until a second one \

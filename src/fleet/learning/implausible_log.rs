@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use crate::instance_types::Implausible;
 
-/// Figures remembered as logged. Beyond that, further ones are ignored without a word.
+/// Figures remembered as logged. Further ones are not logged.
 const LOGGED_MAX: usize = 1000;
 
 /// The figures that were logged, by node and resource.

@@ -17,7 +17,7 @@ impl GroupState {
         self.surplus
     }
 
-    /// Whether live instances exceed the capacity that the cloud launched itself, for all that is known.
+    /// Whether the cloud itself launched the live instances beyond the capacity, as far as is known.
     pub(crate) fn has_own_surplus(&self) -> bool {
         self.has_surplus() && matches!(self.surplus, Some(Surplus::Launched | Surplus::FoundAtStart))
     }
@@ -40,8 +40,8 @@ impl GroupState {
     }
 
     /// Whether live instances beyond the capacity that a start finds are there to stay: they are protected, or the scale
-    /// set is at rest. Then an earlier process's deletion may have failed and left a capacity for which most instances
-    /// live too many; a scale-up from that would delete them (#7432).
+    /// set is at rest. Then an earlier process's deletion may have failed and left a capacity far below the live
+    /// instances; a scale-up from that would delete them (#7432).
     pub(super) fn is_to_stay(&self) -> bool {
         self.is_protected() || self.is_at_rest()
     }

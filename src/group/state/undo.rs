@@ -24,8 +24,7 @@ use crate::group::operation::Operation;
 pub(super) struct RecentWrites {
     /// The capacity that was set last, or that the first deletion was computed on, with the launches that add to it.
     set: u32,
-    /// How much of it is launches that no read had shown by then. What looks like it can be a surplus of the cloud's
-    /// own.
+    /// How much of it is launches that no read had shown by then. A surplus of the cloud's own looks the same.
     #[serde(default, skip_serializing_if = "is_zero")]
     unshown: u32,
     /// When a write that set this capacity was sent, if one did, and by when the group had this capacity: when that write
@@ -34,14 +33,14 @@ pub(super) struct RecentWrites {
     /// Instances whose deletion was sent since and not refused. Each lowers the capacity by one, and by two if it was
     /// already going: AWS lowers it for each call (autoscaler #2930).
     named: u32,
-    /// The highest capacity that a read showed since the read before the first of these writes. What was named is not
+    /// The highest capacity that a read showed since the read before the first of these writes. Deletions are not
     /// subtracted.
     seen: u32,
     /// Whether the capacity had room for all live instances whenever one of them was sent.
     had_room: bool,
     /// When the last one was sent or answered, or a read showed that it took effect.
     at: Time,
-    /// Whether instances are so likely to be too many that the group is read often.
+    /// Whether a surplus is likely, so that the group is read often.
     is_watched: bool,
 }
 

@@ -12,7 +12,7 @@ const MIB: u64 = 1 << 20;
 /// and the 222 known nodes miss 10 % at most.
 const MISSING_PART: u64 = 4;
 const MISSING_MORE: u64 = 256 * MIB;
-/// Of a type that nobody knows.
+/// Bounds for an instance type that no table and no cloud knows.
 const UNKNOWN_MEMORY: (u64, u64) = (128 * MIB, 64 << 40);
 const UNKNOWN_CPUS: (u64, u64) = (1, 2048);
 /// Launch settings may leave one of two threads of each core out.

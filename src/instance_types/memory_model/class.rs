@@ -181,7 +181,6 @@ fn aws_family(name: &str) -> Option<(&str, u32, &str)> {
     Some((letters, generation.parse().ok()?, rest))
 }
 
-/// `standard_nc24ads_a100_v4`: `nc`, 4, nothing. A size without a version is of the first.
 /// Whether it is a confidential VM of Azure, whose memory is encrypted: series DC, EC and NCC with an AMD (`a`) or a TDX
 /// (`e`) processor. Those of DC with enclaves of SGX have neither letter.
 pub(super) fn is_confidential(host: &Host<'_>) -> bool {
@@ -193,6 +192,8 @@ pub(super) fn is_confidential(host: &Host<'_>) -> bool {
     features.contains(['a', 'e'])
 }
 
+/// Splits `standard_nc24ads_a100_v4` into its series `nc`, its version 4, and no suffix. A size without a version has
+/// version 1.
 fn azure_series(name: &str) -> Option<(&str, u32, &str)> {
     let name = name.strip_prefix("standard_")?;
     let name = name.strip_suffix("_promo").unwrap_or(name);

@@ -146,10 +146,11 @@ impl Groups {
                     let arn = group.auto_scaling_group_arn();
                     tracing::warn!(arn, "Auto Scaling group has no name; ignoring it");
                 }
-                // The filters are AWS's to honour.
+                // The filters and the names are AWS's to honour.
                 let is_asked_for = match query {
                     GroupQuery::Filtered(_) => self.is_configured(name, group),
-                    GroupQuery::Named(_) | GroupQuery::One(_) => true,
+                    GroupQuery::Named(names) => names.iter().any(|one| one == name),
+                    GroupQuery::One(one) => *one == name,
                 };
                 !name.is_empty() && is_asked_for && found.insert(name.to_owned())
             });

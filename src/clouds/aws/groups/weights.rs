@@ -26,7 +26,9 @@ impl CapacityUnit {
         }
         let overrides = group.mixed_instances_policy.as_ref().and_then(|policy| policy.launch_template.as_ref());
         let overrides = overrides.map(|template| template.overrides()).unwrap_or_default();
-        let weights = overrides.iter().map(|over| over.weighted_capacity.as_deref().unwrap_or("1"));
+        // Without overrides, a new instance counts as one, while those of an earlier policy keep their weights.
+        let of_next = overrides.is_empty().then_some("1");
+        let weights = overrides.iter().map(|over| over.weighted_capacity.as_deref().unwrap_or("1")).chain(of_next);
         // An instance may have another weight than the current policy sets. An instance without a weight is ignored, and so
         // is one that leaves: the capacity does not count it.
         let is_leaving = |instance: &&Instance| {
@@ -92,6 +94,8 @@ mod tests {
             (vec![Some("2"), None], vec![]),
             (vec![Some("2")], vec![Some("4")]),
             (vec![Some("heavy")], vec![]),
+            // The policy is gone, and its instances are not.
+            (vec![], vec![Some("2")]),
         ] {
             let unit = CapacityUnit::of(&group(&overrides, &instances));
             assert!(matches!(unit, CapacityUnit::NotInNodes(_)), "{overrides:?} {instances:?}: {unit:?}");

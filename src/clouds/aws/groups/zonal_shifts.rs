@@ -71,6 +71,8 @@ impl ZonalShifts {
             Err(error @ CloudError::Denied(_)) if !refuses_caller(&error) => {
                 self.shifted.put(arn.clone(), Vec::new(), IMMUTABLE_TTL);
             }
+            // The resource, and any shift of it, is gone.
+            Err(CloudError::NotFound(_)) => self.shifted.put(arn.clone(), Vec::new(), EVERY),
             Err(_) => self.keep(arn, FAILED_TTL),
         }
     }

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use super::super::sdk::cache::{FAILED_CALL_TTL, FAILED_TTL, IMMUTABLE_TTL};
+use super::super::sdk::errors::refuses_caller;
 use super::Launches;
 use super::nodegroups::NodegroupDetails;
 use super::settings::LaunchSettings;
@@ -88,8 +89,8 @@ impl Launches {
         let is_needed = decides_types || !evidence.is_complete();
         match self.image(id).await {
             Ok(details) => Ok(LaunchImage::known(details)),
-            Err(error) if error.may_pass() && is_needed => Err(error),
-            Err(error) => Ok(LaunchImage { is_provisional: error.may_pass(), ..LaunchImage::unknown(evidence) }),
+            Err(error) if may_pass(&error) && is_needed => Err(error),
+            Err(error) => Ok(LaunchImage { is_provisional: may_pass(&error), ..LaunchImage::unknown(evidence) }),
         }
     }
 
@@ -107,7 +108,7 @@ impl Launches {
                 tracing::warn!(image = %id, %error, "machine image cannot be read again; using what was read before");
                 (Ok(known), FAILED_TTL)
             }
-            (Err(error), _) if error.may_pass() => {
+            (Err(error), _) if may_pass(&error) => {
                 tracing::debug!(image = %id, %error, "machine image cannot be read at the moment");
                 (Err(error), FAILED_CALL_TTL)
             }
@@ -120,4 +121,9 @@ impl Launches {
         self.images.put(key, image.clone(), ttl);
         image
     }
+}
+
+/// Whether the image may be readable a little later.
+fn may_pass(error: &CloudError) -> bool {
+    error.may_pass() || refuses_caller(error)
 }

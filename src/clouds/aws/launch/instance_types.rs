@@ -161,7 +161,7 @@ fn accelerators(info: &InstanceTypeInfo) -> Vec<Accelerator> {
     let mut found: Vec<Accelerator> = Vec::new();
     let mut add = |resource: &str, count: u32| match found.iter_mut().find(|known| known.resource == resource) {
         _ if count == 0 => {}
-        Some(known) => known.count += count,
+        Some(known) => known.count = known.count.saturating_add(count),
         None => found.push(Accelerator { resource: resource.to_owned(), count }),
     };
     for gpu in info.gpu_info.as_ref().map(|info| info.gpus()).unwrap_or_default() {

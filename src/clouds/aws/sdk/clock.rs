@@ -69,7 +69,7 @@ impl Anchor {
         dated.earliest <= time + TOLERANCE && time <= dated.latest + TOLERANCE
     }
 
-    /// As much closer to AWS's clock as the response shows.
+    /// Moves it into the range that this response proves.
     fn moved_by(self, dated: Dated) -> Self {
         let time = self.time_at(dated.received).clamp(dated.earliest, dated.latest);
         Self { local: dated.received, time }
@@ -77,7 +77,7 @@ impl Anchor {
 }
 
 impl CloudClock {
-    /// The time by AWS's clock, or up to a second and the time of a response less.
+    /// The time by AWS's clock. It may be early by a second and the time of one response, and is never late.
     pub(in crate::clouds::aws) fn now(&self) -> SystemTime {
         self.time(|dates| dates.known)
     }

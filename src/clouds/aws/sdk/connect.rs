@@ -6,6 +6,7 @@ use std::time::Duration;
 use aws_config::profile::ProfileFileCredentialsProvider;
 use aws_config::provider_config::ProviderConfig;
 use aws_config::retry::RetryConfig;
+use aws_config::stalled_stream_protection::StalledStreamProtectionConfig;
 use aws_config::sts::AssumeRoleProvider;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{AppName, BehaviorVersion, Region, SdkConfig};
@@ -120,6 +121,9 @@ impl Clients {
             // 9999.
             .disable_clock_skew_correction(true)
             .time_source(SigningTime(Arc::clone(&clock)))
+            // It measures by the same clock, which the date of a response can move far ahead. The client reads whole bodies,
+            // and each attempt has a limit.
+            .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
             .build();
         let sts = Sts(aws_sdk_sts::Client::new(&config));
         let shared = credentials.clone();

@@ -196,6 +196,7 @@ impl ProvideCredentials for SecretCredentials {
         future::ProvideCredentials::new(async {
             let provided = self.0.provide_credentials().await?;
             keep_secrets(&provided);
+            check_header(&provided)?;
             Ok(provided)
         })
     }
@@ -240,7 +241,20 @@ async fn ask(provider: Option<&SharedCredentialsProvider>) -> Provided {
         }
     };
     keep_secrets(&provided);
+    check_header(&provided)?;
     Ok(provided)
+}
+
+/// The SDK panics on a key ID that no header can have: one of a file with a line break at its end.
+fn check_header(credentials: &Credentials) -> Result<(), CredentialsError> {
+    let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
+    if is_plain(credentials.access_key_id()) && credentials.session_token().is_none_or(is_plain) {
+        return Ok(());
+    }
+    Err(CredentialsError::invalid_configuration(
+        "the access key ID or the session token has a space, a line break or another character that none has: check \
+         AWS_ACCESS_KEY_ID, AWS_SESSION_TOKEN and the Secret that they come from",
+    ))
 }
 
 /// There are no credentials, and a file with a token cannot be read. The SDK's own error does not name that file; but
@@ -273,6 +287,15 @@ fn expires_within(credentials: &Credentials, time: Duration) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_id_with_a_line_break_is_refused() {
+        let of = |id: &str, token: Option<&str>| {
+            check_header(&Credentials::new(id, "secret", token.map(str::to_owned), None, "test")).is_ok()
+        };
+        assert!(of("AKIA1", None) && of("AKIA1", Some("token+/=")));
+        assert!(!of("AKIA1\n", None) && !of("AKIA1", Some("a b")) && !of("AKIÄ", None));
+    }
 
     /// Credentials with a new key each time, which take 6 s to get and expire within the minute.
     #[derive(Debug, Default)]

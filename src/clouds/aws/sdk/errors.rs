@@ -314,7 +314,18 @@ pub(in crate::clouds::aws) fn is_unknown_form(error: &CloudError) -> bool {
             // InService or Standby" (ecs_deploy #47).
             !["size constraint", "is not part of", "is not in "].iter().any(|words| text.contains(words))
         }
-        other => other.outcome_unknown(),
+        // AWS's own errors, such as ServiceUnavailable, say nothing about the form.
+        other => other.outcome_unknown() && other.fault().code.is_none(),
+    }
+}
+
+/// The error of a write. If no connection could be made, nothing was sent.
+pub(in crate::clouds::aws) fn of_write(error: CloudError) -> CloudError {
+    match error {
+        CloudError::Unreachable(fault) if fault.code.is_none() && fault.message.contains("client error (Connect)") => {
+            CloudError::NotSent(fault)
+        }
+        other => other,
     }
 }
 

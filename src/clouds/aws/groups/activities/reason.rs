@@ -10,13 +10,15 @@ const ABANDONED: [&str; 2] = ["lifecycle action", "abandon"];
 
 /// Messages without a code, each with EC2's code for it. A message must contain all of the words, compared in lower
 /// case.
-const PROSE: [(&[&str], &str); 23] = [
+const PROSE: [(&[&str], &str); 24] = [
     (&["do not have sufficient", "capacity"], "InsufficientInstanceCapacity"),
     (&["no spot capacity"], "InsufficientInstanceCapacity"),
     (&["insufficient capacity"], "InsufficientInstanceCapacity"),
     (&["max spot instance count exceeded"], "MaxSpotInstanceCountExceeded"),
     (&["vcpu limit"], "VcpuLimitExceeded"),
     (&["instance limit"], "InstanceLimitExceeded"),
+    // "Your quota allows for 0 more running instance(s). You requested at least 1"
+    (&["quota allows for", "running instance"], "InstanceLimitExceeded"),
     (&["free addresses"], "InsufficientFreeAddressesInSubnet"),
     (&["volume limit exceeded"], "VolumeLimitExceeded"),
     (&["spot", "price", "lower than the minimum"], "SpotMaxPriceTooLow"),

@@ -9,7 +9,7 @@ pub(super) fn sequences<'a>(text: &'a str, name: &'a str) -> impl Iterator<Item 
     collections(text, name, ['[', ']'], |line| line == "-" || line.starts_with("- "))
 }
 
-/// The text of what is under each key of this name: a mapping without collections in it, if the key has one.
+/// The text of the flat mapping under each key of this name.
 pub(super) fn mappings<'a>(text: &'a str, name: &'a str) -> impl Iterator<Item = String> {
     collections(text, name, ['{', '}'], |_| false)
 }

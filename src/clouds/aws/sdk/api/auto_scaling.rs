@@ -11,7 +11,7 @@ use aws_sdk_autoscaling::types::{
 
 use super::PAGE_RECORDS;
 use crate::cloud::{CloudError, LaunchRequest};
-use crate::clouds::aws::sdk::errors::cloud_error;
+use crate::clouds::aws::sdk::errors::{cloud_error, of_write};
 use crate::clouds::aws::sdk::responses::BodySize;
 
 /// The groups that a DescribeAutoScalingGroups asks for. Never empty: an empty query would describe every group.
@@ -161,7 +161,7 @@ impl AutoScalingApi for AutoScaling {
     async fn set_desired_capacity(&self, group: &str, units: i32) -> Result<(), CloudError> {
         let call = self.writes.set_desired_capacity().auto_scaling_group_name(group);
         let call = call.desired_capacity(units).honor_cooldown(false);
-        call.send().await.map(drop).map_err(|error| cloud_error("SetDesiredCapacity", group, error))
+        call.send().await.map(drop).map_err(|error| of_write(cloud_error("SetDesiredCapacity", group, error)))
     }
 
     async fn launch_instances(
@@ -174,13 +174,13 @@ impl AutoScalingApi for AutoScaling {
         let call = call.client_token(&launch.token).retry_strategy(RetryStrategy::None);
         // A group of several zones needs exactly one of them.
         let sent = call.set_availability_zones(launch.zone.clone().map(|zone| vec![zone])).send().await;
-        sent.map_err(|error| cloud_error("LaunchInstances", group, error))
+        sent.map_err(|error| of_write(cloud_error("LaunchInstances", group, error)))
     }
 
     async fn terminate_instance(&self, instance: &str, decrements: bool) -> Result<(), CloudError> {
         let call = self.writes.terminate_instance_in_auto_scaling_group().instance_id(instance);
         let sent = call.should_decrement_desired_capacity(decrements).send().await;
-        sent.map(drop).map_err(|error| cloud_error("TerminateInstanceInAutoScalingGroup", instance, error))
+        sent.map(drop).map_err(|error| of_write(cloud_error("TerminateInstanceInAutoScalingGroup", instance, error)))
     }
 
     async fn terminate_instances(
@@ -191,8 +191,10 @@ impl AutoScalingApi for AutoScaling {
     ) -> Result<Vec<Activity>, CloudError> {
         let call = self.writes.terminate_instance_in_auto_scaling_group().auto_scaling_group_name(group);
         let call = call.set_instance_ids(Some(instances.to_vec())).should_decrement_desired_capacity(decrements);
-        let output =
-            call.send().await.map_err(|error| cloud_error("TerminateInstanceInAutoScalingGroup", group, error))?;
+        let output = call
+            .send()
+            .await
+            .map_err(|error| of_write(cloud_error("TerminateInstanceInAutoScalingGroup", group, error)))?;
         Ok(output.activities.unwrap_or_default())
     }
 }

@@ -94,3 +94,20 @@ fn a_body_that_is_not_awss_is_said_to_be_none() {
     assert!(matches!(error, CloudError::Unreachable(_)), "{error}");
     assert!(error.to_string().contains("HTTP 502, and its body is not an error of AWS"), "{error}");
 }
+
+#[test]
+fn a_write_without_a_connection_was_not_sent() {
+    let of = |message: &str| {
+        let call = FailedCall { message: message.to_owned(), ..FailedCall::default() };
+        name(&of_write(classify("Operation", "subject", call, None)))
+    };
+    assert_eq!(of("dispatch failure: io error: client error (Connect): tcp connect error"), "not sent");
+    assert_eq!(of("dispatch failure: io error: client error (SendRequest)"), "unreachable");
+}
+
+#[test]
+fn only_what_is_no_error_of_aws_tells_that_a_form_of_a_call_is_unknown() {
+    assert!(!is_unknown_form(&error_of("ServiceUnavailable", "x", 503)));
+    assert!(is_unknown_form(&error_of("", "<html>", 500)));
+    assert!(is_unknown_form(&error_of("ValidationError", "2 parameters are unknown", 400)));
+}

@@ -106,10 +106,10 @@ fn failures_have_a_code_a_class_and_a_short_message() {
         let failure = error.into_failure("Failed", SystemTime::UNIX_EPOCH);
         (failure.class, failure.code, failure.message)
     };
-    let long = failure(json!({ "code": "AllocationFailed", "message": "no ".repeat(200) }));
+    let long = failure(json!({ "code": "AllocationFailed", "message": "no-".repeat(1000) }));
     assert_eq!(
         (long.0, long.1.as_str(), long.2.chars().count()),
-        (FailureClass::OutOfResources, "AllocationFailed", 200)
+        (FailureClass::OutOfResources, "AllocationFailed", MESSAGE_CHARS_MAX)
     );
     // The class is that of the whole message.
     let quota = format!("{}Submit a request for Quota increase", "no ".repeat(70));

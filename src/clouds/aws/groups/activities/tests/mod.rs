@@ -10,6 +10,7 @@ use aws_sdk_autoscaling::types::ScalingActivityStatusCode;
 use super::reason::code_of;
 use super::*;
 use crate::cloud::FailureClass::{self, Other, OutOfResources};
+use crate::cloud::text::MESSAGE_CHARS_MAX;
 
 fn activity(status: &str, description: &str, message: &str, start: i64) -> Activity {
     Activity::builder()
@@ -181,7 +182,7 @@ fn only_launches_count_and_the_newest_failure_is_first() {
     );
     assert_eq!(seen.under_way, 3);
     assert_eq!(seen.failures.iter().map(|failure| failure.at).collect::<Vec<_>>(), [at(6), at(5)]);
-    assert_eq!(seen.failures[0].message.chars().count(), 200);
+    assert_eq!(seen.failures[0].message.chars().count(), MESSAGE_CHARS_MAX);
     assert_eq!(seen.failures[1].code, "InvalidAMIID.NotFound");
     assert_eq!(seen.failures[1].message, "The image id 'ami-1' does not exist");
 }
