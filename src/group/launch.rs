@@ -100,8 +100,9 @@ impl Launching {
     /// When something is to be done next.
     pub(super) fn wake_at(&self) -> Option<Time> {
         let responses = self.requests.iter().map(|request| request.send_by);
-        let repeated = self.calls.iter().filter(|call| self.is_repeated(call));
-        responses.chain(repeated.filter_map(|call| call.again_at)).min()
+        // Without a caller, what was not sent is given up.
+        let tended = self.calls.iter().filter(|call| self.requests.is_empty() || self.is_repeated(call));
+        responses.chain(tended.filter_map(|call| call.again_at)).min()
     }
 }
 

@@ -43,3 +43,16 @@ fn a_launch_that_waits_for_another_one_wakes_nobody_meanwhile() {
     machine.step(Event::Woke);
     assert!(rests(&machine), "the first call is still being carried out");
 }
+
+#[test]
+fn a_launch_that_was_never_sent_is_given_up_with_its_caller() {
+    let (mut machine, operation) = launching(2);
+    machine.step(Event::Launched(operation, Err(CloudError::conflict("launch", "g", "busy"))));
+    assert_eq!(machine.group.state().status().target, 5);
+    machine.step(Event::Withdrawn([RequestKey(1)].into()));
+    while !rests(&machine) || machine.group.state().status().target > 3 {
+        assert!(machine.group.wake_at().is_some(), "it is forgotten");
+        machine.pass(1);
+        assert_eq!(launched(&machine.step(Event::Woke)), None);
+    }
+}

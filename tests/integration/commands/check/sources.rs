@@ -114,7 +114,7 @@ async fn a_source_without_groups_is_a_warning() {
     let lines: String = emulator.settings().iter().map(|line| format!("      {line}\n")).collect();
     let discovery = "      autoDiscovery: [\"asg:tag=nobody\"]\n";
     let found = check(&ConfigFile::new(&format!("sources:\n  - name: here\n    aws:\n{lines}{discovery}")));
-    found.has("warning here has no node group — name groups under nodeGroups", &[]);
+    found.has("warning here has no node group; signed in as", &[]);
     assert_eq!(found.code, Some(0));
 }
 
