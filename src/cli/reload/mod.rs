@@ -225,11 +225,7 @@ impl Reload {
             self.refused.retain(|(source, _)| source.name != *name);
             match sign_in.renew(&renewed.cloud).await {
                 Ok(()) => {
-                    if renewed == *old {
-                        tracing::debug!(source = name, "source credentials loaded again; they have not changed");
-                    } else {
-                        info!(source = name, "source credentials reloaded");
-                    }
+                    info!(source = name, "source credentials reloaded");
                     *old = renewed;
                     target.fleet.tasks().input_changed();
                 }
