@@ -195,6 +195,8 @@ impl Group {
         for launching in &mut self.launching {
             launching.requests.retain(|request| !withdrawn.contains(&request.key));
         }
+        // What was not sent for them is given up at once: the target includes it.
+        self.tend_launches();
     }
 
     /// The cloud responded to a launch.
