@@ -313,9 +313,6 @@ impl Group {
                 }
                 if call.again_at.is_some_and(|at| at <= self.now) && launching.is_repeated(&call) {
                     call.again_at = None;
-                    if !call.may_have_begun {
-                        launching.requests.iter_mut().for_each(|request| request.stage = Stage::Sent);
-                    }
                     self.send_launch(&call, &launching);
                 }
                 launching.calls.push(call);
