@@ -71,7 +71,8 @@ fn being_deleted(set: &ScaleSet) -> Option<String> {
 }
 
 fn provisioning(set: &ScaleSet) -> Provisioning {
-    if is_in(set, "Succeeded") {
+    // A resource without a state counts as succeeded, as for its operations.
+    if is_in(set, "Succeeded") || set.provisioning_state.is_none() {
         Provisioning::Succeeded
     } else if ["Failed", "Canceled", "Cancelled"].into_iter().any(|state| is_in(set, state)) {
         Provisioning::Failed

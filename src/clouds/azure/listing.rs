@@ -174,7 +174,7 @@ impl Azure {
         };
         let name = set.name.as_str().into();
         if self.cache.views_fail(&name) {
-            return self.machines_without_view(set, purpose).await;
+            return holding(turn, self.machines_without_view(set, purpose)).await;
         }
         let with_view = self.machines_by(set, MachineQuery { with_view: true, purpose });
         let until = match purpose {

@@ -66,8 +66,9 @@ impl Azure {
         let late = CloudError::unreachable(LIST_AGENT_POOLS, &cluster.name, "the last call took too long");
         known.insert(cluster.clone(), Read { tried, pools: pools.clone(), error: Some(late) });
         let read = match self.api.list_agent_pools(cluster).await {
-            Ok(listed) => Read { tried, pools: Some(Arc::new(listed)), error: None },
-            Err(error) => Read { tried, pools, error: Some(error) },
+            Ok(listed) => Read { tried: Instant::now(), pools: Some(Arc::new(listed)), error: None },
+            // Those who waited for this call do not repeat it.
+            Err(error) => Read { tried: Instant::now(), pools, error: Some(error) },
         };
         known.insert(cluster.clone(), read.clone());
         read

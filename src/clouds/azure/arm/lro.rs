@@ -107,7 +107,10 @@ pub(super) fn progress(
             Ok(outcome(&status, body.error, running, now))
         }
         PollMethod::Location if response.status.as_u16() == 202 => Ok(running),
-        PollMethod::Location => Ok(Progress::Succeeded),
+        PollMethod::Location if is_of_azure(&response.body) => Ok(Progress::Succeeded),
+        PollMethod::Location => {
+            Err(context.unintelligible("the body of the operation is an error, or none of Azure's"))
+        }
         PollMethod::Resource => {
             let body: Value =
                 serde_json::from_slice(&response.body).map_err(|error| context.unintelligible(&error.to_string()))?;
@@ -119,6 +122,12 @@ pub(super) fn progress(
             }
         }
     }
+}
+
+/// Whether a body can be Azure's response to a write that it accepted. A proxy may respond with a page of its own.
+pub(super) fn is_of_azure(body: &[u8]) -> bool {
+    let is_accepted = |body: Value| body.get("error").is_none_or(Value::is_null);
+    body.trim_ascii().is_empty() || serde_json::from_slice(body).is_ok_and(is_accepted)
 }
 
 fn outcome(status: &str, error: Option<Value>, running: Progress, now: SystemTime) -> Progress {

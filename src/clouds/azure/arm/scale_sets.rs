@@ -92,13 +92,13 @@ impl ArmScaleSets {
         &self,
         call: &ArmCall,
         sdk_call: &SdkCall,
-        target: &str,
+        target: Option<&str>,
     ) -> Result<Option<OperationHandle>, CloudError> {
         let response = response(call.context(), sdk_call)?;
-        if !is_of_azure(&response.body) {
+        if !lro::is_of_azure(&response.body) {
             return Err(call.context().unintelligible("the body of an accepted write is an error, or none of Azure's"));
         }
-        let target = self.client.endpoint().join(target).ok();
+        let target = target.and_then(|target| self.client.endpoint().join(target).ok());
         Ok(lro::handle(&self.client, call.context(), &response, target.as_ref()))
     }
 }
@@ -109,12 +109,6 @@ pub(super) fn check_number(context: ErrorContext<'_>, items: usize) -> Result<()
         return Ok(());
     }
     Err(context.unintelligible(&format!("the list has more than {AZURE_LIST_ITEMS_MAX} items")))
-}
-
-/// Whether a body can be Azure's response to a write that it accepted. A proxy may respond with a page of its own.
-fn is_of_azure(body: &[u8]) -> bool {
-    let is_accepted = |body: Value| body.get("error").is_none_or(Value::is_null);
-    body.trim_ascii().is_empty() || serde_json::from_slice(body).is_ok_and(is_accepted)
 }
 
 fn response(context: ErrorContext<'_>, sdk_call: &SdkCall) -> Result<HttpResponse, CloudError> {
@@ -236,7 +230,7 @@ impl ScaleSetApi for ArmScaleSets {
             None => request,
         };
         request.send().await.map_err(|error| sdk_call.error(error))?;
-        self.accepted(&call, &sdk_call, &target)
+        self.accepted(&call, &sdk_call, Some(&target))
     }
 
     async fn delete_machines(
@@ -253,11 +247,11 @@ impl ScaleSetApi for ArmScaleSets {
         }
         let sdk_call = SdkCall::new(&self.client, call.clone());
         let ids = VirtualMachineScaleSetVmInstanceRequiredIDs::new(instance_ids.to_vec());
-        let target = self.path(&name);
         let sets = sdk_call.sdk_client().virtual_machine_scale_sets_client();
         let request = sets.delete_instances(&self.resource_group, name, ids, &self.subscription).force_deletion(force);
         request.send().await.map_err(|error| sdk_call.error(error))?;
-        self.accepted(&call, &sdk_call, &target)
+        // The state of a scale set says nothing about one deletion.
+        self.accepted(&call, &sdk_call, None)
     }
 
     async fn delete_machine(&self, name: &str) -> Result<(), CloudError> {

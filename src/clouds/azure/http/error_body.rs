@@ -78,7 +78,8 @@ pub(in crate::clouds::azure) fn retry_after(headers: &HeaderMap, now: SystemTime
         let text = text("retry-after")?;
         text.parse().ok().map(Duration::from_secs).or_else(|| date(text))
     });
-    wait.map(|wait| wait.min(RETRY_AFTER_MAX))
+    // None at all, and a date that has passed by our clock, tell nothing.
+    wait.filter(|wait| !wait.is_zero()).map(|wait| wait.min(RETRY_AFTER_MAX))
 }
 
 #[cfg(test)]

@@ -87,6 +87,10 @@ fn every_state_is_running_a_success_or_a_failure() {
         let unclear = look(PollMethod::AsyncOperation, response(200, &[], unclear));
         assert!(matches!(unclear, Err(CloudError::Unintelligible(_))), "{unclear:?}");
     }
+    assert_eq!(look(PollMethod::Location, response(204, &[], "")).expect("an end"), Progress::Succeeded);
+    for page in ["<html>", "{\"error\": {\"code\": \"Conflict\"}}"] {
+        assert!(matches!(look(PollMethod::Location, response(200, &[], page)), Err(CloudError::Unintelligible(_))));
+    }
     assert!(matches!(look(PollMethod::Resource, response(200, &[], state("Updating"))), Ok(Progress::Running { .. })));
     assert!(matches!(look(PollMethod::Resource, response(200, &[], state("Failed"))), Ok(Progress::Failed(_))));
     assert!(matches!(look(PollMethod::Resource, response(200, &[], "{}")), Ok(Progress::Succeeded)));
