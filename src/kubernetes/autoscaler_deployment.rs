@@ -199,7 +199,7 @@ fn command_in(script: &str) -> Option<Vec<String>> {
     };
     let runs: Vec<_> = lines.flat_map(commands).filter_map(from_program).collect();
     let has_arguments = |words: &&Vec<String>| words.iter().any(|word| word.starts_with('-') || is_passed_on(word));
-    runs.iter().find(has_arguments).or(runs.first()).cloned()
+    runs.iter().find(has_arguments).or_else(|| runs.first()).cloned()
 }
 
 /// The program and its arguments, which may be in a shell's script.

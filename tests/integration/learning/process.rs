@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use headcount::clouds::simulated::{GroupPlan, Simulated};
+use tokio::net::TcpSocket;
 
 use super::fixture::{CONFIG_MAP, NAMESPACE};
 use super::{HIGH, LOW, seen};
@@ -72,8 +73,11 @@ async fn a_server_that_starts_without_nodes_uses_the_saved_figures() {
 #[tokio::test]
 async fn without_an_api_server_everything_is_served_with_a_warning() {
     let api = ApiServer::plain();
-    let kubeconfig = api.kubeconfig_text();
-    drop(api);
+    // Nothing listens on this port, and nothing else gets it while it is bound.
+    let bound = TcpSocket::new_v4().expect("a socket");
+    bound.bind("127.0.0.1:0".parse().expect("an address")).expect("a port");
+    let nobody = bound.local_addr().expect("an address").to_string();
+    let kubeconfig = api.kubeconfig_text().replace(&api.address().to_string(), &nobody);
     let mut setup = setup(kubeconfig).await;
     setup.client.until("served", async |client| client.nodes("web").await.len() == 1).await;
     setup.client.increase("web", 1).await.expect("there is room");

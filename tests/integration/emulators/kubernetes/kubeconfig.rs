@@ -1,5 +1,6 @@
 //! Kubeconfigs for the emulator.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -25,6 +26,11 @@ impl ApiServer {
             Guard::Token => json!({"tokenFile": "token"}),
             Guard::Certificate => json!({"client-certificate": "client.crt", "client-key": "client.key"}),
         })
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// The CA's certificate.
