@@ -114,6 +114,7 @@ impl Check {
             Format::Json | Format::Yaml => CommandError::Failed(summary(&findings)),
         })
     }
+
     /// All codes that findings can have.
     fn print_codes(&self) -> Result<(), CommandError> {
         let codes: Vec<_> = Code::ALL

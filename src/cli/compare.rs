@@ -55,10 +55,7 @@ impl Compare {
             return Err(CommandError::Failed(format!("Headcount's server cannot be read: {reason}")));
         }
         if comparison.agrees() {
-            return match fleet.problems() {
-                problems if problems.is_empty() => Ok(()),
-                problems => Err(CommandError::Failed(problems.join("; "))),
-            };
+            return CommandError::unless_read(&fleet, Vec::new());
         }
         let differing = comparison.groups.iter().filter(|row| !row.differences.is_empty()).count();
         Err(CommandError::Failed(format!("{differing} of {} node groups differ", comparison.groups.len())))

@@ -62,11 +62,7 @@ impl Groups {
             let rows: Vec<Row> = Document::of(&fleet).groups.into_iter().map(Row::from).collect();
             output.print(&rows, || table(&rows))?;
         }
-        let unread = fleet.unread_groups().into_iter().map(|(group, error)| format!("{group} cannot be read: {error}"));
-        match fleet.problems().into_iter().chain(unread).collect::<Vec<_>>() {
-            problems if problems.is_empty() => Ok(()),
-            problems => Err(CommandError::Failed(problems.join("; "))),
-        }
+        CommandError::unless_read(&fleet, Vec::new())
     }
 }
 

@@ -39,6 +39,7 @@ pub use reload::RELOAD_FAMILIES;
 
 use crate::cloud::text::printable;
 use crate::config::ConfigError;
+use crate::fleet::Fleet;
 
 /// An external cloud provider for the Kubernetes Cluster Autoscaler.
 ///
@@ -107,6 +108,15 @@ enum CommandError {
     /// Anything else: exit code 1.
     #[error("{0}")]
     Failed(String),
+}
+
+impl CommandError {
+    /// Fails with these problems of a command that reads, and with what the fleet cannot read.
+    fn unless_read(fleet: &Fleet, mut problems: Vec<String>) -> Result<(), Self> {
+        problems.extend(fleet.problems());
+        problems.extend(fleet.unread_groups().into_iter().map(|(group, why)| format!("{group} cannot be read: {why}")));
+        if problems.is_empty() { Ok(()) } else { Err(Self::Failed(problems.join("; "))) }
+    }
 }
 
 /// Parses the command line and runs the command. Returns 0 for success, 1 for failure, and 2 for an invalid

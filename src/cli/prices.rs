@@ -74,10 +74,7 @@ impl PricesOfGroups {
         if !rows.is_empty() || problems.is_empty() {
             output.print(&rows, || table(&rows))?;
         }
-        match problems.into_iter().chain(fleet.problems()).collect::<Vec<_>>() {
-            problems if problems.is_empty() => Ok(()),
-            problems => Err(CommandError::Failed(problems.join("; "))),
-        }
+        CommandError::unless_read(&fleet, problems)
     }
 }
 

@@ -29,8 +29,10 @@ impl Template {
         let until = patience.wait_ready(&fleet).await?;
         let template = fleet.template(&group, until).await;
         // It may be a group of a source that cannot be read.
-        let template = template
-            .map_err(|error| CommandError::Failed([vec![error.to_string()], fleet.problems()].concat().join("; ")))?;
+        let template = match template {
+            Ok(template) => template,
+            Err(error) => return CommandError::unless_read(&fleet, vec![error.to_string()]),
+        };
         output.print(&show::to_json(&template.node), || {
             let heading = show::COLUMNS.map(str::to_owned);
             let rows = std::iter::once(heading).chain(show::rows(&template));

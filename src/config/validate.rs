@@ -46,7 +46,7 @@ pub(super) fn config(file: file::File, path: &Path, environment: Environment<'_>
     let gpu_label = optional(file.gpu_label.as_ref(), path, |text| match text.trim() {
         "" => Err("the label is empty; write a label's key, or leave gpuLabel out".to_owned()),
         label if !is_label_key(label) => Err(format!(
-            "{label:?} is not a label's key; write one such as cloud.google.com/gke-accelerator or accelerator"
+            "{label:?} is not a label's key; write one such as k8s.amazonaws.com/accelerator or accelerator"
         )),
         label => Ok(label.to_owned()),
     })?;

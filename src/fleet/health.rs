@@ -10,6 +10,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::Fleet;
 use super::limits::WAIT_FOR_ALL_SOURCES;
+use super::snapshot::GroupKey;
 use super::source::Health;
 use crate::tasks::{TaskKind, Tasks};
 
@@ -31,7 +32,9 @@ impl Fleet {
             };
             summaries.push(format!("source {name}: {}, not read {since}", health.why.unwrap_or("waiting")));
         }
-        for (source, number) in self.unread_numbers() {
+        let mut unread = BTreeMap::<Arc<str>, usize>::new();
+        self.unread_groups().into_keys().for_each(|key| *unread.entry(key.source).or_default() += 1);
+        for (source, number) in unread {
             let groups = if number == 1 { "1 node group" } else { &format!("{number} node groups") };
             summaries.push(format!("source {source}: {groups} cannot be read and not served"));
         }
@@ -40,24 +43,9 @@ impl Fleet {
         summaries
     }
 
-    /// How many groups of each source are not served because they cannot be read.
-    fn unread_numbers(&self) -> BTreeMap<Arc<str>, usize> {
-        let mut numbers = BTreeMap::new();
-        for (key, _) in self.store.unread() {
-            *numbers.entry(key.source).or_default() += 1;
-        }
-        numbers
-    }
-
-    /// Why groups that were never served cannot be read, by `source/name`.
-    pub fn unread_groups(&self) -> BTreeMap<String, String> {
-        self.store.unread().into_iter().map(|(key, reason)| (key.to_string(), reason)).collect()
-    }
-
-    /// Why groups of a source that were never served cannot be read, by name.
-    pub fn unread_groups_of(&self, source: &str) -> BTreeMap<String, String> {
-        let unread = self.store.unread().into_iter().filter(|(key, _)| *key.source == *source);
-        unread.map(|(key, reason)| (key.name.to_string(), reason)).collect()
+    /// The groups that are not served because they cannot be read, with the reasons.
+    pub fn unread_groups(&self) -> BTreeMap<GroupKey, String> {
+        self.store.unread()
     }
 
     /// The problem of each source that has one.

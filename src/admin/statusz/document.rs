@@ -197,11 +197,12 @@ impl Document {
         let unmatched = fleet.unmatched_nodes();
         let mut budgets: BTreeMap<Arc<str>, Vec<Budget>> =
             fleet.budgets().map(|(source, budgets)| (Arc::clone(source), budgets)).collect();
+        let unread = fleet.unread_groups();
         let sources = fleet.sources().map(|(name, health)| {
             let budgets = budgets.remove(name).unwrap_or_default();
-            let unread_groups = fleet.unread_groups_of(name);
-            let status = source(name, &health, unmatched.get(name).copied().unwrap_or(0), budgets);
-            SourceStatus { unread_groups, ..status }
+            let unread = unread.iter().filter(|(key, _)| key.source == *name);
+            let unread = unread.map(|(key, reason)| (key.name.to_string(), reason.clone())).collect();
+            source(name, &health, (unmatched.get(name).copied().unwrap_or(0), unread), budgets)
         });
         let decisions = fleet.journal().decisions().into_iter().map(|decision| DecisionEntry {
             at: timestamp(decision.at),
@@ -234,7 +235,12 @@ fn timestamp(at: SystemTime) -> String {
     humantime::format_rfc3339_seconds(at).to_string()
 }
 
-fn source(name: &str, health: &Health, nodes_unmatched: u32, mut budgets: Vec<Budget>) -> SourceStatus {
+fn source(
+    name: &str,
+    health: &Health,
+    (nodes_unmatched, unread_groups): (u32, BTreeMap<String, String>),
+    mut budgets: Vec<Budget>,
+) -> SourceStatus {
     let seconds = |wait: Option<Duration>| wait.unwrap_or_default().as_secs();
     budgets.sort_by_key(|budget| (budget.closed_for.is_none(), budget.remaining));
     let budgets = budgets.into_iter().take(BUDGETS_SHOWN).map(|budget| BudgetStatus {
@@ -250,7 +256,7 @@ fn source(name: &str, health: &Health, nodes_unmatched: u32, mut budgets: Vec<Bu
         interval_seconds: health.interval.as_secs(),
         problem: health.problem.clone(),
         paused_seconds: seconds(health.paused_until.map(|until| until.saturating_duration_since(Instant::now()))),
-        unread_groups: BTreeMap::new(),
+        unread_groups,
         nodes_unmatched,
         budgets: budgets.collect(),
     }

@@ -88,22 +88,19 @@ fn what_is_under_way_or_cannot_be_done_is_a_note_and_no_difference() {
 
 #[test]
 fn a_backoff_that_outlasts_its_first_end_has_doubled() {
-    let until = |written: &str, since: &str| {
+    let until_after = |initial: Duration, written: &str, since: &str| {
         let mut group = seen("web", 7);
         group.scale_up.status = "Backoff".to_owned();
         group.scale_up.last_transition_time = Some(since.to_owned());
         let status = AutoscalerStatus { time: written.to_owned(), ..AutoscalerStatus::default() };
-        backs_off(&group, &status, (Duration::from_secs(300), Duration::from_secs(1800))).expect("a backoff")
+        backs_off(&group, &status, (initial, Duration::from_secs(1800))).expect("a backoff")
     };
+    let until = |written: &str, since: &str| until_after(Duration::from_secs(300), written, since);
     let since = "2026-11-22T12:00:00.25Z";
     assert!(until("2026-11-22 12:04:00 +0000 UTC", since).contains("until 2026-11-22T12:05:00Z at the earliest"));
     assert!(until("2026-11-22 12:06:00.9 +0000 UTC", since).contains("until 2026-11-22T12:10:00Z"));
     assert!(until("2026-11-22 12:25:00 +0000 UTC", since).contains("until 2026-11-22T12:30:00Z"));
-    let mut group = seen("web", 7);
-    group.scale_up.status = "Backoff".to_owned();
-    group.scale_up.last_transition_time = Some(since.to_owned());
-    let status = AutoscalerStatus { time: "2026-11-22 12:05:00 +0000 UTC".to_owned(), ..AutoscalerStatus::default() };
-    let none = backs_off(&group, &status, (Duration::ZERO, Duration::from_secs(1800))).expect("a backoff");
+    let none = until_after(Duration::ZERO, "2026-11-22 12:05:00 +0000 UTC", since);
     assert!(none.contains("until 2026-11-22T12:30:00Z"), "a first time of 0 does not double: {none}");
     assert!(
         until("2026-11-22 12:04:00 +0000 UTC", "soon")

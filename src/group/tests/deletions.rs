@@ -121,21 +121,23 @@ fn one_empty_list_does_not_settle_a_deletion_without_a_response() {
     assert_eq!(doubt(&group.state, &empty), None, "it was seen being deleted");
 }
 
+/// Three instances, of which the first is this VM.
+fn three_with(vm: &str) -> Vec<Instance> {
+    let mut instances = running(0..3);
+    instances[0].identity = Some(Identity::of(&[vm]));
+    instances
+}
+
 #[test]
 fn an_instance_that_has_the_id_of_a_deleted_one_is_not_being_deleted() {
     let mut group = Group::new(3, running(0..3));
-    let with = |vm: &str| {
-        let mut instances = running(0..3);
-        instances[0].identity = Some(Identity::of(&[vm]));
-        instances
-    };
-    group.see_etag("1", 3, with("old"));
+    group.see_etag("1", 3, three_with("old"));
     let operation = group.delete(0..1);
     assert_eq!((group.target(), group.reported(InstanceState::Deleting)), (2, 1));
-    group.see_etag("2", 3, with("new"));
+    group.see_etag("2", 3, three_with("new"));
     assert_eq!((group.target(), group.reported(InstanceState::Deleting)), (3, 0));
     assert!(!group.state.in_flight().deletes(&id(0)));
-    let observation = group.tagged("2", 3, with("new"));
+    let observation = group.tagged("2", 3, three_with("new"));
     group.fail_with(operation, observation);
     assert_eq!((group.target(), group.reported(InstanceState::Running)), (3, 3), "the old deletion has ended");
 }
@@ -143,17 +145,12 @@ fn an_instance_that_has_the_id_of_a_deleted_one_is_not_being_deleted() {
 #[test]
 fn an_instance_that_has_the_id_of_one_that_was_gone_for_a_while_is_not_being_deleted() {
     let mut group = Group::new(3, running(0..3));
-    let with = |vm: &str| {
-        let mut instances = running(0..3);
-        instances[0].identity = Some(Identity::of(&[vm]));
-        instances
-    };
-    group.see_etag("1", 3, with("old"));
+    group.see_etag("1", 3, three_with("old"));
     group.delete(0..1);
     group.see_etag("2", 2, running(1..3));
-    group.see_etag("3", 3, with("old"));
+    group.see_etag("3", 3, three_with("old"));
     assert_eq!(group.reported(InstanceState::Deleting), 1, "the list lagged");
     group.see_etag("4", 2, running(1..3));
-    group.see_etag("5", 3, with("new"));
+    group.see_etag("5", 3, three_with("new"));
     assert_eq!((group.target(), group.reported(InstanceState::Deleting)), (3, 0));
 }
