@@ -36,7 +36,8 @@ impl Fleet {
         self.unread_groups().into_keys().for_each(|key| *unread.entry(key.source).or_default() += 1);
         for (source, number) in unread {
             let groups = if number == 1 { "1 node group" } else { &format!("{number} node groups") };
-            summaries.push(format!("source {source}: {groups} cannot be read and not served"));
+            let verb = if number == 1 { "is" } else { "are" };
+            summaries.push(format!("source {source}: {groups} cannot be read and {verb} not served"));
         }
         let failing = self.tasks.failed().into_iter().filter(|(_, health)| health.is_failing());
         summaries.extend(failing.map(|(name, health)| format!("{name}: panicked or ended, {} times", health.failures)));

@@ -122,3 +122,19 @@ pub(super) fn concerns_one_connection(error: &io::Error) -> bool {
             | io::ErrorKind::UnexpectedEof
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_of_a_failed_handshake_says_who_rejects_whom() {
+        let of = |text: &str| reason_of_failure(&io::Error::other(text));
+        let theirs = of("received fatal alert: UnknownCA");
+        assert!(theirs.starts_with("it rejects this server's certificate") && theirs.contains("UnknownCA"), "{theirs}");
+        let ours = of("invalid peer certificate: UnknownIssuer");
+        assert!(ours.starts_with("its certificate is not of grpc.tls.clientCa"), "{ours}");
+        assert!(of("received corrupt message of type InvalidContentType").starts_with("it does not speak TLS"));
+        assert_eq!(of("something else"), "the TLS handshake failed: something else");
+    }
+}

@@ -1,11 +1,19 @@
 //! Findings about sources: access, permissions, learning.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use headcount::cloud::Family;
+use headcount::clouds::simulated::{GroupPlan, Simulated};
+use tokio::time::{sleep, timeout};
+
 use super::{aws, check, plan};
 use crate::commands::{config, texts};
+use crate::emulators::arm::{Arm, denied};
 use crate::emulators::aws::error;
 use crate::emulators::kubernetes::ApiServer;
 use crate::emulators::{Emulator, HttpResponse};
-use crate::peers::headcount::{ConfigFile, command};
+use crate::peers::headcount::{ConfigFile, Server, command};
 use crate::peers::moto::Moto;
 
 #[tokio::test]
@@ -127,4 +135,35 @@ async fn groups_in_moto_are_checked() {
     found.has("ok us can be read; 1 group", &[]);
     found.has("ok by-name size 1 in 0:20; a new node has 2 cpu and ", &[]);
     assert_eq!(found.code, Some(0));
+}
+
+/// A list of scale sets has no VMs, so the source itself can be read.
+#[tokio::test]
+async fn scale_sets_whose_vms_cannot_be_read_are_named_by_check_and_by_a_server() {
+    let plan = GroupPlan::azure("pool").sized(0, 10, 2);
+    let emulator = Arm::start(Arc::new(Simulated::with_groups(7, [plan]).of_family(Family::Azure)));
+    let denies = |times| {
+        let permission = "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/read";
+        emulator.script("GET", "/pool/virtualMachines", times, denied(permission));
+    };
+    denies(12);
+    let config = config(&emulator, &["0:10:pool"], "refreshInterval: 1s");
+    let server = Server::with_config(&config);
+    let mut client = server.client().await;
+    let status = || server.probe_with("/statusz", "Accept: application/json\r\n");
+    // A call would wait for the first listing.
+    let shown = async {
+        while !status().contains("\"pool\": \"denied") {
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    timeout(Duration::from_secs(10), shown).await.expect("its error is shown");
+    assert!(server.probe("/readyz").contains("1 node group cannot be read and is not served"));
+    client.until("it is served", async |client| client.node_groups().await.len() == 1).await;
+    assert!(status().contains("\"unreadGroups\": {}"), "{}", status());
+
+    denies(99);
+    let found = check(&config);
+    found.has("error pool cannot be read: denied", &["azure-role.json"]);
+    assert_eq!(found.code, Some(1));
 }

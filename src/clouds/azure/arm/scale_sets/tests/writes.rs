@@ -56,6 +56,15 @@ async fn the_page_of_a_proxy_is_no_acceptance() {
     }
 }
 
+/// The scale set's state would be that of other writes.
+#[tokio::test]
+async fn without_an_address_a_capacity_is_polled_by_the_scale_set_and_a_deletion_not_at_all() {
+    let server = Loopback::start([Reply::new(202, ""), Reply::new(202, "")]).await;
+    let written = server.arm().set_capacity("one", Some("\"7\""), 5).await.expect("accepted");
+    assert!(written.is_some_and(|handle| handle.0.starts_with("resource ")));
+    assert_eq!(server.arm().delete_machines("one", &["0".into()], false).await.expect("accepted"), None);
+}
+
 #[tokio::test]
 async fn a_url_on_the_endpoint_is_polled_where_the_other_one_is_not() {
     let accepted = Reply::new(202, "").header("azure-asyncoperation", "https://elsewhere.invalid/operation");
