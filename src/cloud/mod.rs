@@ -167,10 +167,6 @@ pub trait Cloud: Send + Sync {
     /// Whether an ID has the form of this source's instances, and the group that it names, if any.
     fn recognise(&self, id: &str) -> Recognition;
 
-    /// An ID in the form of this source's instances for an instance that does not exist yet. `label` makes it unique
-    /// within the group and contains only `[0-9a-z-]`.
-    fn placeholder(&self, reading: &GroupReading, label: &str) -> ProviderId;
-
     /// The remaining call budgets that this cloud reports; empty where it reports none.
     fn budgets(&self) -> Vec<Budget> {
         Vec::new()

@@ -76,9 +76,18 @@ pub struct GroupReading {
     pub hints: Arc<GroupHints>,
     /// Changes whenever the launch spec of new instances may have changed (launch template, instance types, tags).
     pub launch_fingerprint: u64,
+    /// What the ID of a placeholder begins with, in the form of the group's instances. A label follows that is unique in
+    /// the group and contains only `[0-9a-z-]`. It does not change while the group exists: CA knows a placeholder by its
+    /// ID.
+    pub placeholder_prefix: String,
 }
 
 impl GroupReading {
+    /// The ID of the placeholder with this label.
+    pub fn placeholder(&self, label: &str) -> ProviderId {
+        ProviderId::from(format!("{}{label}", self.placeholder_prefix))
+    }
+
     /// The zone that a launch in this group is in, or why none can be requested.
     pub fn launch_zone(&self) -> Result<&str, String> {
         if let Permit::Withheld(reason) = &self.launch {

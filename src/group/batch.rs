@@ -14,7 +14,7 @@ use super::delete::Deleting;
 use super::event::{Effect, Scope};
 use super::grow::Growing;
 use super::job::{Attempts, Job, Progress, Work};
-use super::limits::{BATCH_IDLE, BATCH_IDLE_SCARCE, BATCH_OPEN_MAX, BATCH_OPEN_MAX_SCARCE, BATCH_SHARE};
+use super::limits::{BATCH_IDLE, BATCH_IDLE_SCARCE, BATCH_IDLES, BATCH_SHARE};
 use super::lower::Lowering;
 use super::reading::Need;
 use super::refusal::WriteError;
@@ -101,13 +101,13 @@ impl Group {
         if !self.queue.iter().all(|request| matches!(request.mutation, Mutation::Delete(_))) {
             return Some(self.now);
         }
-        let (idle, open) = match self.state.observation().reading.consistency.writes {
-            Writes::Ample => (BATCH_IDLE, BATCH_OPEN_MAX),
-            Writes::Scarce => (BATCH_IDLE_SCARCE, BATCH_OPEN_MAX_SCARCE),
+        let idle = match self.state.observation().reading.consistency.writes {
+            Writes::Ample => BATCH_IDLE,
+            Writes::Scarce => BATCH_IDLE_SCARCE,
         };
         let share = |one: &Request| one.arrived + one.send_by.since(one.arrived) / BATCH_SHARE;
         let latest = self.queue.iter().map(share).min()?;
-        Some(latest.min(first.arrived + open).min(last.arrived + idle))
+        Some(latest.min(first.arrived + idle * BATCH_IDLES).min(last.arrived + idle))
     }
 
     /// The next batch, once it has closed. What names unknown instances needs a list of all of them, which may take
@@ -178,10 +178,10 @@ impl Group {
         }
     }
 
-    /// The group cannot be read. What only takes placeholders out of the target needs no read: the capacity is lowered
-    /// once there is one. An error would end CA's whole loop, before it scales up any group (`fixNodeGroupSize`).
+    /// The group cannot be read in time. What only takes placeholders out of the target needs no read: the capacity is
+    /// lowered once there is one. An error would end CA's whole loop, before it scales up any group (`fixNodeGroupSize`).
     fn respond_unread(&mut self, requests: Vec<Request>, error: &WriteError) {
-        let is_deferred = |one: &Request| matches!(error, WriteError::Cloud(_)) && self.names_placeholders(one);
+        let is_deferred = |one: &Request| !matches!(error, WriteError::Gone) && self.names_placeholders(one);
         let (deferred, others): (Vec<_>, Vec<_>) = requests.into_iter().partition(is_deferred);
         self.respond_all(others, error);
         let (cancels, mut removals): (Vec<_>, Vec<_>) =

@@ -208,11 +208,10 @@ impl Group {
 
     /// Launch activity was read for a write.
     pub(super) fn activity_for_write(&mut self, activity: Result<LaunchActivity, CloudError>) {
-        if matches!(self.call, Some(Call::Activity)) {
-            self.call = None;
-            if let Some(job) = &mut self.job {
-                job.progress.answer = Answer::Activity(activity);
-            }
+        let Some(job) = &mut self.job else { return };
+        if matches!(job.progress.call, Some(Call::Activity)) {
+            job.progress.call = None;
+            job.progress.answer = Answer::Activity(activity);
         }
     }
 

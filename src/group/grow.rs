@@ -88,7 +88,7 @@ impl Group {
                     let requests = self.wait_to_grow(job, requests, None, may_exceed())?;
                     Some(Growing { requests, step, is_dated })
                 }
-                Room::Enough => match self.date(is_dated) {
+                Room::Enough => match self.date(job, is_dated) {
                     Some(step) => Some(Growing { requests, step, is_dated: true }),
                     None => self.raise(job, requests, is_dated),
                 },
@@ -129,11 +129,11 @@ impl Group {
 
     /// Reads recent launches, once, where the last read may be too old to show our last write: an instance that was
     /// launched since shows that it is not (law 2).
-    fn date(&mut self, is_dated: bool) -> Option<Step> {
+    fn date(&mut self, job: &mut Progress, is_dated: bool) -> Option<Step> {
         let since = self.state.undated_since().filter(|_| !is_dated)?;
         let shortfall = Shortfall::of_every_launch(since);
         self.effects.push(Effect::ReadActivity { shortfall, limit: DETAIL_LIMIT });
-        self.call = Some(Call::Activity);
+        job.call = Some(Call::Activity);
         Some(Step::Activity)
     }
 
@@ -256,8 +256,7 @@ impl Group {
         if number == 0 {
             return;
         }
-        let (names, reading) = (self.names.clone(), self.state.observation().reading.clone());
-        self.state.reinstate(number, zone, self.cloud_time, &names.in_group(&reading));
+        self.state.reinstate(number, zone, self.cloud_time);
         self.publish();
     }
 

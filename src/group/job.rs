@@ -37,6 +37,8 @@ pub(super) struct Progress {
     pub patience: Option<Attempts>,
     /// How far its read is.
     pub read: Read,
+    /// What it waits for.
+    pub call: Option<Call>,
     /// What the cloud answered, until the work takes it.
     pub answer: Answer,
 }
@@ -168,7 +170,10 @@ impl SentDeletion {
 impl Job {
     /// A job with this much time.
     pub(super) fn new(work: Work, attempts: Attempts) -> Self {
-        Self { work, progress: Progress { attempts, patience: None, read: Read::Idle, answer: Answer::None } }
+        Self {
+            work,
+            progress: Progress { attempts, patience: None, read: Read::Idle, call: None, answer: Answer::None },
+        }
     }
 
     /// A job that no caller waits for.

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::Group;
 use super::event::{Effect, Note};
 use super::job::Progress;
-use super::limits::{ATTEMPT_PAUSE_MIN, LAUNCH_AGAIN, LAUNCH_PAUSE_MAX, OPERATION_LIFE};
+use super::limits::{ATTEMPT_PAUSE_MIN, LAUNCH_PAUSE_MAX, OPERATION_LIFE};
 use super::operation::OperationId;
 use super::refusal::WriteError;
 use super::request::{Mutation, Request, RequestKey, Stage};
@@ -157,10 +157,9 @@ impl Group {
             let number = rest.min(LAUNCH_MAX);
             rest -= number;
             let operation = self.next_operation();
-            let (names, reading) = (self.names.clone(), self.state.observation().reading.clone());
             let moment = (self.now, self.cloud_time);
             let launched = (number, zone.clone());
-            self.state.start_launch(operation, launched, moment, &names.in_group(&reading));
+            self.state.start_launch(operation, launched, moment);
             let basis = Box::new(basis.clone());
             let (sent, pause) = (self.now, ATTEMPT_PAUSE_MIN);
             calls.push(LaunchCall {
@@ -258,8 +257,7 @@ impl Group {
         mut failures: Vec<Failure>,
     ) {
         self.written = Some(self.now);
-        let (names, reading) = (self.names.clone(), self.state.observation().reading.clone());
-        let short = self.state.end_launch(call.operation, instances, self.now, &names.in_group(&reading));
+        let short = self.state.end_launch(call.operation, instances, self.now);
         launching.is_granted |= !instances.is_empty();
         if short > 0 {
             if failures.is_empty() {
@@ -328,11 +326,10 @@ impl Group {
         }
         if launching.is_granted {
             self.reinstate(mem::take(&mut launching.reinstated), launching.zone.as_ref());
-            let (names, reading) = (self.names.clone(), self.state.observation().reading.clone());
             for (number, failures) in mem::take(&mut launching.failed) {
                 let moment = (self.now, self.cloud_time);
                 let failed = (number, launching.zone.as_ref());
-                self.state.list_failed(failed, &failures, moment, &names.in_group(&reading));
+                self.state.list_failed(failed, &failures, moment);
             }
         }
         self.publish();
@@ -351,9 +348,8 @@ impl Group {
 
     /// Nothing was launched for these requests, and another write is to be computed for them.
     fn begin_anew(&mut self, mut launching: Launching) {
-        let (names, reading) = (self.names.clone(), self.state.observation().reading.clone());
         for call in mem::take(&mut launching.calls) {
-            self.state.end_launch(call.operation, &[], self.now, &names.in_group(&reading));
+            self.state.end_launch(call.operation, &[], self.now);
         }
         self.publish();
         for mut request in launching.requests {
@@ -375,7 +371,7 @@ impl Group {
     /// The cloud does not launch instances in this group, or not for us: capacities are written for a while, where a
     /// group grows by them too. Returns whether that is new.
     fn withhold_launches(&mut self, why: CloudError) -> bool {
-        self.withheld.replace(Withheld { why, until: self.now + LAUNCH_AGAIN }).is_none()
+        self.withheld.replace(Withheld { why, until: self.now + OPERATION_LIFE }).is_none()
     }
 
     fn failure_of(&self, error: &CloudError) -> Failure {

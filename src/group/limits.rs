@@ -8,13 +8,11 @@ pub(crate) const REFUSAL_MAX: Duration = Duration::from_secs(60);
 /// A deletion waits this long for another one to join it. CA sends one node per call, up to ten calls at a time, and a
 /// cloud's write budget per group is small (Azure: 4 a minute, bursts of 12).
 pub(crate) const BATCH_IDLE: Duration = Duration::from_millis(150);
-/// A batch of deletions is open this long at most, so that a caller with 5 s (CA's default) is not kept waiting for
-/// others.
-pub(crate) const BATCH_OPEN_MAX: Duration = Duration::from_millis(500);
 /// As [`BATCH_IDLE`], where writes are scarce. CA was seen to space the calls of one drain 0.2 s apart.
 pub(crate) const BATCH_IDLE_SCARCE: Duration = Duration::from_millis(350);
-/// As [`BATCH_OPEN_MAX`], where writes are scarce.
-pub(crate) const BATCH_OPEN_MAX_SCARCE: Duration = Duration::from_secs(1);
+/// A batch of deletions is open for this many of these times at most, so that a caller with 5 s (CA's default) is not
+/// kept waiting for others.
+pub(crate) const BATCH_IDLES: u32 = 3;
 /// Others may join for no longer than this share of a caller's time: the rest is for the read and the write.
 pub(crate) const BATCH_SHARE: u32 = 4;
 /// A reading that contradicts itself is read again after this time.
@@ -22,13 +20,12 @@ pub(crate) const CONFIRM_AFTER: Duration = Duration::from_secs(1);
 /// The delay between an event that needs a read of the group and that read. Events that come together then cost one
 /// read.
 pub(crate) const READ_SOON: Duration = Duration::from_millis(50);
-/// Attempts end this long before the write must have been sent, so that callers get the reason and not only a timeout.
-pub(crate) const RESPOND_EARLY: Duration = Duration::from_millis(100);
 /// The cloud must respond to a write within this time if the last listing got no response and nothing has since: CA
 /// makes no other call meanwhile. With the time in which others may join the write, its caller gets the error within 1
 /// s.
 pub(crate) const LOST_PATIENCE: Duration = Duration::from_millis(700);
-/// The first pause before a write is attempted again; it doubles each time.
+/// The first pause before a write is attempted again; it doubles each time. Attempts end as long before the write must have
+/// been sent, so that callers get the reason and not only a timeout.
 pub(crate) const ATTEMPT_PAUSE_MIN: Duration = Duration::from_millis(100);
 /// The longest pause before a write is attempted again. A caller has 5 s (CA's default), so a conflict of 2 s costs it
 /// two or three attempts.
@@ -41,7 +38,9 @@ pub(crate) const DETAIL_LIMIT: Duration = Duration::from_secs(2);
 /// longer for the outcome, so that an early failure is returned as an error: known failures came within 3 s. A write
 /// that no caller waits for is attempted for as long.
 pub(crate) const CALLER_WAITS: Duration = Duration::from_secs(5);
-/// How long a read may lag behind a write that the cloud accepted (neither cloud promises read-after-write).
+/// How long what a write of ours does may still show. A read may lag behind it for as long: neither cloud promises
+/// read-after-write. And an instance may appear that the cloud had begun to launch before a reduction: AWS was seen to take
+/// 20 s from SetDesiredCapacity to the first termination (autoscaler #10147).
 pub(crate) const SETTLE: Duration = Duration::from_secs(30);
 /// The cloud's clock, as it is derived from its responses, may be behind by this much: the header Date has whole
 /// seconds.
@@ -53,9 +52,6 @@ pub(crate) const LAUNCH_BEGINS: Duration = Duration::from_secs(5);
 /// whether its response comes before. The group has patience with instances beyond its capacity for about 20 s: what a
 /// write undid is missed in time for a read, one of activities and a write, each as slow as they may be.
 pub(crate) const LAUNCH_RAISES: Duration = Duration::from_secs(7);
-/// A launch that was refused because the group is set up otherwise, or for lack of a permission, is tried again after
-/// this long. Until then, capacities are written.
-pub(crate) const LAUNCH_AGAIN: Duration = Duration::from_secs(60 * 60);
 /// The longest pause before a launch whose outcome is not known is repeated with its token.
 pub(crate) const LAUNCH_PAUSE_MAX: Duration = Duration::from_secs(10);
 /// A surplus of the cloud's own may have begun this long before a write of ours: an instance refresh replaces one batch
@@ -64,15 +60,14 @@ pub(crate) const OWN_SURPLUS: Duration = Duration::from_secs(600);
 /// How long after it was sent a write without a response may take effect, reads that show it included. Assumed: no
 /// source gives a limit.
 pub(crate) const LATE: Duration = Duration::from_secs(30);
-/// How long after a reduction an instance may still appear that the cloud had already begun to launch. AWS was seen to
-/// take 20 s from SetDesiredCapacity to the first termination (autoscaler #10147).
-pub(crate) const UNDO_WINDOW: Duration = Duration::from_secs(30);
 /// The interval between reads while something may show at any moment: what a write without a response or a launch makes,
-/// or instances beyond the capacity during [`UNDO_WINDOW`]. A scale-up that cannot be polled is read again this long
+/// or instances beyond the capacity during [`SETTLE`]. A scale-up that cannot be polled is read again this long
 /// after [`LAUNCH_BEGINS`] if instances are still missing: what failed by then is listed before CA's next loop, by
 /// default 10 s after the one that scaled up.
 pub(crate) const WATCH_EVERY: Duration = Duration::from_secs(3);
-/// An operation that no poll and no observation has ended is dropped after this long; observations continue without it.
+/// What nothing has confirmed for this long is forgotten: an operation that no poll and no observation has ended, and that
+/// launches are refused because the group is set up otherwise, or for lack of a permission. Until then, capacities are
+/// written.
 pub(crate) const OPERATION_LIFE: Duration = Duration::from_secs(60 * 60);
 /// The most operations of one group that are followed at a time.
 pub(crate) const OPERATIONS: usize = 256;

@@ -72,7 +72,7 @@ impl Group {
                         lowering.step = Step::Activity;
                         let shortfall = Shortfall { missing: 0, since: self.cloud_time };
                         self.effects.push(Effect::ReadActivity { shortfall, limit: DETAIL_LIMIT });
-                        self.call = Some(Call::Activity);
+                        job.call = Some(Call::Activity);
                         return None;
                     }
                 },

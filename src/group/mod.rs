@@ -42,9 +42,7 @@ mod undo;
 mod write;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
 use std::mem;
-use std::sync::Arc;
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
@@ -69,48 +67,15 @@ pub(crate) use time::Time;
 use crate::cloud::{CloudError, GroupReading, GrowsBy, Instance, InstanceState, ProviderId, differ};
 use beside::Beside;
 use held::Held;
-use job::{Call, Job};
+use job::Job;
 use launch::{Launching, Withheld};
 use operations::FailedOperation;
 use reading::Doubted;
 use undo::Duty;
 
-/// Makes an ID in the form of a group's instances from a label.
-type MakeId = dyn Fn(&GroupReading, &str) -> ProviderId + Send + Sync;
-
-/// Makes the ID of a placeholder in the form of a group's instances, from a label that is unique in the group.
-#[derive(Clone)]
-pub(crate) struct PlaceholderNames(Arc<MakeId>);
-
-impl PlaceholderNames {
-    /// Names placeholders by this function.
-    pub(crate) fn new(name: impl Fn(&GroupReading, &str) -> ProviderId + Send + Sync + 'static) -> Self {
-        Self(Arc::new(name))
-    }
-
-    /// Those of a group that was recorded, until [`Group::set_names`].
-    fn unknown() -> Self {
-        Self::new(|_, label| ProviderId::from(label))
-    }
-
-    /// The names in a group that was read so.
-    fn in_group<'a>(&'a self, reading: &'a GroupReading) -> impl Fn(&str) -> ProviderId + Send + Sync + 'a {
-        |label| (self.0)(reading, label)
-    }
-}
-
-impl fmt::Debug for PlaceholderNames {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("PlaceholderNames")
-    }
-}
-
 /// One node group, from its first good observation on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Group {
-    /// How placeholders are named.
-    #[serde(skip, default = "PlaceholderNames::unknown")]
-    names: PlaceholderNames,
     /// Whether every write is refused.
     is_read_only: bool,
     /// What is known of the group.
@@ -143,8 +108,6 @@ pub(crate) struct Group {
     second: Vec<Request>,
     /// What is being done that writes.
     job: Option<Job>,
-    /// What the job waits for.
-    call: Option<Call>,
     /// What happened beside the writes during the job.
     later: VecDeque<Event>,
     /// What may have to be done because of what was observed or done since.
@@ -181,11 +144,10 @@ impl Blocked {
 
 impl Group {
     /// A group that was observed for the first time. [`Event::Started`] comes next.
-    pub(crate) fn new(observation: Observation, names: PlaceholderNames, is_read_only: bool) -> Self {
+    pub(crate) fn new(observation: Observation, is_read_only: bool) -> Self {
         let (now, cloud_time) = (observation.begun, observation.at);
-        let state = GroupState::new(observation.clone(), &names.in_group(&observation.reading));
+        let state = GroupState::new(observation);
         Self {
-            names,
             is_read_only,
             state,
             doubted: None,
@@ -202,7 +164,6 @@ impl Group {
             queue: Vec::new(),
             second: Vec::new(),
             job: None,
-            call: None,
             later: VecDeque::new(),
             duties: Vec::new(),
             blocked: None,
@@ -225,16 +186,11 @@ impl Group {
         mem::take(&mut self.effects)
     }
 
-    /// Names placeholders by this function from now on.
-    pub(crate) fn set_names(&mut self, names: PlaceholderNames) {
-        self.names = names;
-    }
-
     /// When [`Event::Woke`] is due, if anything waits for time to pass.
     pub(crate) fn wake_at(&self) -> Option<Time> {
         let held = self.held.iter().map(|held| held.until).min();
         let work = match &self.job {
-            Some(_) if self.call.is_some() => None,
+            Some(job) if job.progress.call.is_some() => None,
             Some(job) => job.progress.paused_until(),
             None => {
                 let confirm = self.doubted.as_ref().map(|doubted| doubted.confirm_at);
@@ -313,7 +269,8 @@ impl Group {
 
     /// Goes on with the job, and begins the next one, until something has to be waited for.
     fn run(&mut self) {
-        while !self.is_gone && self.call.is_none() {
+        let is_waiting = |job: &Job| job.progress.call.is_some();
+        while !self.is_gone && !self.job.as_ref().is_some_and(is_waiting) {
             if let Some(mut job) = self.job.take() {
                 if job.progress.paused_until().is_some_and(|until| self.now < until) {
                     self.job = Some(job);
@@ -418,9 +375,7 @@ impl Group {
         self.state.forget(&replaced);
         let reported = self.take_failed(&observation);
         if reported.is_empty() {
-            let names = self.names.clone();
-            let reading = observation.reading.clone();
-            let _lost = self.state.observe(observation, &names.in_group(&reading));
+            let _lost = self.state.observe(observation);
         } else {
             self.fail(&reported, &observation);
         }
@@ -439,7 +394,7 @@ impl Group {
     /// nothing that was requested from the old one is sent to it.
     fn start_anew(&mut self, observation: Observation) {
         self.log(Note::Recreated);
-        self.state = GroupState::new(observation.clone(), &self.names.in_group(&observation.reading));
+        self.state = GroupState::new(observation);
         let reason = "the node group was deleted and created again under its name";
         self.end_launches(&WriteError::OutcomeUnknown(reason.to_owned()));
         self.failed.clear();

@@ -131,17 +131,15 @@ impl Group {
 
     /// Records failed operations in the state, and tells the held responses which instances live on.
     pub(super) fn fail(&mut self, reported: &[FailedOperation], observation: &Observation) {
-        let names = self.names.clone();
-        let names = names.in_group(&observation.reading);
         for failed in reported {
             let named = self.state.in_flight().deleted_by(failed.operation).cloned();
-            self.state.fail(failed.operation, &failed.failure, observation.clone(), &names);
-            if let Some(named) = named {
-                let (in_flight, instances) = (self.state.in_flight(), &self.state.observation().instances);
-                let lives = |one: &&Instance| named.contains(&one.id) && !in_flight.is_leaving(one);
-                let survivors = instances.iter().filter(lives).map(|one| one.id.clone()).collect();
-                self.end_held_with(failed.operation, &survivors);
-            }
+            self.state.fail(failed.operation, &failed.failure, observation.clone());
+            // What was forgotten is gone: others have its IDs now.
+            let named = named.unwrap_or_default();
+            let (in_flight, instances) = (self.state.in_flight(), &self.state.observation().instances);
+            let lives = |one: &&Instance| named.contains(&one.id) && !in_flight.is_leaving(one);
+            let survivors = instances.iter().filter(lives).map(|one| one.id.clone()).collect();
+            self.end_held_with(failed.operation, &survivors);
         }
     }
 

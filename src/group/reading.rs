@@ -90,14 +90,14 @@ impl Group {
 
     fn ask(&mut self, job: &mut Progress, wanted: Wanted) {
         let (scope, limit) = (wanted.scope, job.reading().left(self.now));
-        self.call = Some(Call::Read(scope, limit));
+        job.call = Some(Call::Read(scope, limit));
         self.effects.push(Effect::Read { scope, limit: limit.min(READ_LIMIT) });
         job.read = Read::Wanted(wanted);
     }
 
     /// A read for a write has ended.
     pub(super) fn read_for_write(&mut self, read: ReadResult) {
-        let Some(Call::Read(scope, time)) = self.call.take() else { return };
+        let Some(Call::Read(scope, time)) = self.take_call() else { return };
         let Some(Job { work, progress: mut job }) = self.job.take() else { return };
         if read.reading.is_ok() {
             job.attempts.reached();

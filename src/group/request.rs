@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::limits::RESPOND_EARLY;
+use super::limits::ATTEMPT_PAUSE_MIN;
 use super::refusal::Refusal;
 use super::time::Time;
 use crate::cloud::{Identity, ProviderId, ZoneName};
@@ -135,7 +135,7 @@ impl Request {
     /// Until when it may be attempted. The response comes a moment before the caller's time is up, so that the caller
     /// sees the reason.
     pub(super) fn attempt_until(&self) -> Time {
-        self.send_by - RESPOND_EARLY
+        self.send_by - ATTEMPT_PAUSE_MIN
     }
 
     /// Why these instances may not be deleted for it, if any of them seems to be another cluster's.

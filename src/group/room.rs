@@ -57,20 +57,20 @@ impl Group {
     }
 
     /// Polls the deletions under way, if any can be polled.
-    fn poll_for_write(&mut self, job: &Progress) -> bool {
+    fn poll_for_write(&mut self, job: &mut Progress) -> bool {
         let operations = self.state.in_flight().running_deletions();
         if operations.is_empty() {
             return false;
         }
         let limit = job.attempts.left(self.now).min(DETAIL_LIMIT);
         self.effects.push(Effect::PollForWrite { operations, limit });
-        self.call = Some(Call::Polls);
+        job.call = Some(Call::Polls);
         true
     }
 
     /// Deletions that a write counts on were polled.
     pub(super) fn polled_for_write(&mut self, ended: Vec<(OperationId, PollEnd)>, error: Option<CloudError>) {
-        let Some(Call::Polls) = self.call.take() else { return };
+        let Some(Call::Polls) = self.take_call() else { return };
         ended.into_iter().for_each(|(operation, end)| self.polled(operation, end));
         let Some(job) = &mut self.job else { return };
         match (&mut job.progress.read, error) {

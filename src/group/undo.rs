@@ -88,8 +88,9 @@ impl Group {
         let since = self.cloud_time.checked_sub(ago).unwrap_or(std::time::SystemTime::UNIX_EPOCH);
         let shortfall = Shortfall::of_every_launch(since);
         self.effects.push(Effect::ReadActivity { shortfall, limit: DETAIL_LIMIT });
-        self.call = Some(Call::Activity);
-        Some(Job::of_our_own(Work::Undo(Undo::Activity), self.now))
+        let mut job = Job::of_our_own(Work::Undo(Undo::Activity), self.now);
+        job.progress.call = Some(Call::Activity);
+        Some(job)
     }
 
     /// Goes on with raising the capacity back.

@@ -43,14 +43,19 @@ impl Group {
             without_room: self.state.without_room(),
         };
         self.state.send_capacity();
-        self.call = Some(Call::Capacity(sent));
+        job.call = Some(Call::Capacity(sent));
         self.effects.push(Effect::SetCapacity { basis: Box::new(basis), to, requests });
         Ok(())
     }
 
+    /// What the job has waited for.
+    pub(super) fn take_call(&mut self) -> Option<Call> {
+        self.job.as_mut()?.progress.call.take()
+    }
+
     /// The cloud responded to a capacity write.
     pub(super) fn capacity_written(&mut self, outcome: Result<Acceptance, CloudError>) {
-        let Some(Call::Capacity(sent)) = self.call.take() else { return };
+        let Some(Call::Capacity(sent)) = self.take_call() else { return };
         self.written = Some(self.now);
         let operation = sent.operation;
         let answer = match outcome {
@@ -84,8 +89,7 @@ impl Group {
         // No read shows a scale-up sooner than its polls do, or than its launches begin: `plan_read` plans for these.
         let is_seen_by_itself = sent.to > sent.from && sent.reason == WriteReason::Requested;
         let (operation, write) = (sent.operation, sent.write(self.now, self.cloud_time, handle.clone()));
-        let (names, reading) = (self.names.clone(), self.state.observation().reading.clone());
-        self.state.accept_capacity(operation, write, &names.in_group(&reading));
+        self.state.accept_capacity(operation, write);
         self.publish();
         self.poll(operation, handle);
         if !is_seen_by_itself {
@@ -131,12 +135,10 @@ impl Group {
             self.publish();
         } else {
             // An earlier write of the same capacity may be what the read shows, and this one may land later.
-            let names = self.names.clone();
-            let reading = self.state.observation().reading.clone();
             let (operation, sent_at) = (sent.operation, sent.sent_at);
             let write = sent.write(answered, self.cloud_time, None);
             self.state.lose_capacity(&write, sent_at);
-            self.state.accept_capacity(operation, write, &names.in_group(&reading));
+            self.state.accept_capacity(operation, write);
             self.publish();
             self.read_soon();
         }
@@ -173,12 +175,12 @@ impl Group {
         self.state.send_deletion(&ids, kept, self.now);
         self.effects.push(Effect::Delete { basis, ids: ids.clone(), requests });
         let sent = self.cloud_time;
-        self.call = Some(Call::Deletion(SentDeletion { operation, ids, is_resent, sent, owed }));
+        job.call = Some(Call::Deletion(SentDeletion { operation, ids, is_resent, sent, owed }));
     }
 
     /// The cloud responded to a deletion: it accepted, refused or lost each instance (law 7).
     pub(super) fn deleted(&mut self, outcome: Result<Deletion, CloudError>) {
-        let Some(Call::Deletion(sent)) = self.call.take() else { return };
+        let Some(Call::Deletion(sent)) = self.take_call() else { return };
         self.written = Some(self.now);
         match &outcome {
             Ok(deletion) => {

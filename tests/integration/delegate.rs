@@ -7,10 +7,6 @@ macro_rules! pass_on_what_calls_nothing {
             self.cloud.recognise(id)
         }
 
-        fn placeholder(&self, reading: &headcount::cloud::GroupReading, label: &str) -> headcount::cloud::ProviderId {
-            self.cloud.placeholder(reading, label)
-        }
-
         fn family(&self) -> headcount::cloud::Family {
             self.cloud.family()
         }

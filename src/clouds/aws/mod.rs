@@ -165,12 +165,6 @@ impl Cloud for Aws {
         ids::recognise(&self.region, id)
     }
 
-    fn placeholder(&self, reading: &GroupReading, label: &str) -> ProviderId {
-        // Any zone of the region would do, but it must not depend on the group's zones: the ID must not change with
-        // them.
-        ids::provider_id(&format!("{}a", self.region), &format!("i-placeholder-{}-{label}", reading.name))
-    }
-
     fn market(&self) -> Market {
         Market { region: Some(self.region.clone()), currency: currency(&self.region) }
     }

@@ -15,8 +15,14 @@ pub(super) struct GroupRead {
     pub(super) remarks: Vec<String>,
 }
 
-/// Reads a scale set. Returns an error for an unknown value and never substitutes a number for it.
-pub(super) fn read(name: GroupName, set: &ScaleSet, bounds: Bounds, etag: Option<String>) -> Result<GroupRead, String> {
+/// Reads a scale set, with its name and what the IDs of its placeholders begin with. Returns an error for an unknown value
+/// and never substitutes a number for it.
+pub(super) fn read(
+    (name, placeholder_prefix): (GroupName, String),
+    set: &ScaleSet,
+    bounds: Bounds,
+    etag: Option<String>,
+) -> Result<GroupRead, String> {
     // The in-tree provider took an unreadable capacity for 0, and its next write deleted 89 of 90 nodes (#9452).
     let desired = set.capacity.ok_or("its capacity is not known")?;
     if desired > CAPACITY_MAX {
@@ -54,6 +60,7 @@ pub(super) fn read(name: GroupName, set: &ScaleSet, bounds: Bounds, etag: Option
         hints: Arc::new(hints),
         zones: Zones::default(),
         launch_fingerprint: launch_fingerprint(set),
+        placeholder_prefix,
     };
     Ok(GroupRead { reading, remarks })
 }

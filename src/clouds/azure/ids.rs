@@ -84,21 +84,21 @@ pub(super) fn parse(id: &str) -> Option<ParsedId<'_>> {
     Some(ParsedId { subscription, resource_group, machine })
 }
 
-/// The ID of a placeholder, in the form that VMs of such a scale set have.
-pub(super) fn placeholder(
+/// What the ID of a placeholder begins with, in the form that VMs of such a scale set have.
+pub(super) fn placeholder_prefix(
     kind: Orchestration,
     subscription: &str,
     resource_group: &str,
     group: &GroupName,
-    label: &str,
-) -> ProviderId {
+) -> String {
     let machine = match kind {
-        Orchestration::Uniform => format!("virtualMachineScaleSets/{group}/virtualMachines/{PLACEHOLDER}{label}"),
-        Orchestration::Flexible => format!("virtualMachines/{group}-{PLACEHOLDER}{label}"),
+        Orchestration::Uniform => format!("virtualMachineScaleSets/{group}/virtualMachines/{PLACEHOLDER}"),
+        Orchestration::Flexible => format!("virtualMachines/{group}-{PLACEHOLDER}"),
     };
     provider_id(&format!(
         "/subscriptions/{subscription}/resourceGroups/{resource_group}/providers/Microsoft.Compute/{machine}"
     ))
+    .to_string()
 }
 
 /// The name of a scale set as a key: Azure compares these names without regard to case.

@@ -13,7 +13,7 @@ use super::arm::operations::GET_SCALE_SET;
 use super::arm::{BadItem, MachineList, MachineQuery, Orchestration, ReadPurpose, ScaleSet, ScaleSetApi};
 use super::discovery::Selection;
 use super::ids::ScaleSetKey;
-use super::{Azure, discovery, groups, instances};
+use super::{Azure, discovery, groups, ids, instances};
 use crate::cloud::{CloudError, GroupName, GroupReading, Listing};
 use crate::clouds::bounds::Bounds;
 
@@ -259,7 +259,9 @@ impl Azure {
     fn reading(&self, selected: SelectedSet) -> Result<GroupReading, String> {
         let SelectedSet { name, bounds, set } = selected;
         let etag = self.cache.etag(&name, &set);
-        let read = groups::read(name, &set, bounds, etag.clone())?;
+        let (kind, resource_group) = (set.orchestration, &self.settings.resource_group);
+        let prefix = ids::placeholder_prefix(kind, &self.subscription, resource_group, &name);
+        let read = groups::read((name, prefix), &set, bounds, etag.clone())?;
         self.warnings.log_new(&read.reading.name, read.remarks);
         self.cache.store(&read.reading.name, set, etag);
         Ok(read.reading)

@@ -226,11 +226,6 @@ impl Cloud for Azure {
         }
     }
 
-    fn placeholder(&self, reading: &GroupReading, label: &str) -> ProviderId {
-        let kind = self.cache.set(&reading.name).map_or(Orchestration::Uniform, |set| set.orchestration);
-        ids::placeholder(kind, &self.subscription, &self.settings.resource_group, &reading.name, label)
-    }
-
     fn budgets(&self) -> Vec<Budget> {
         self.api.budgets()
     }

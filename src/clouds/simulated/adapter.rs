@@ -153,15 +153,6 @@ impl Cloud for Simulated {
         }
     }
 
-    fn placeholder(&self, reading: &GroupReading, label: &str) -> ProviderId {
-        let name = reading.name.as_str();
-        self.world(|world, _| world.group(name).map(|group| group.placeholder(label))).unwrap_or_else(|| {
-            // The group is gone, but its reading still shows its style: only scale sets have etags.
-            let kind = if reading.etag.is_some() { GroupStyle::ScaleSet } else { GroupStyle::AutoScaling };
-            ids::placeholder(kind, name, "us-east-1a", label)
-        })
-    }
-
     fn family(&self) -> Family {
         self.family
     }

@@ -23,12 +23,13 @@ pub(super) fn provider_id(style: GroupStyle, group: &str, zone: &str, instance: 
     }
 }
 
-/// An ID of the same form for an instance that does not exist.
-pub(super) fn placeholder(style: GroupStyle, group: &str, zone: &str, label: &str) -> ProviderId {
-    match style {
-        GroupStyle::AutoScaling => provider_id(style, group, zone, &format!("i-placeholder-{group}-{label}")),
-        GroupStyle::ScaleSet => provider_id(style, group, zone, &format!("placeholder-{label}")),
-    }
+/// What an ID of the same form begins with, for an instance that does not exist. Its label follows.
+pub(super) fn placeholder_prefix(style: GroupStyle, group: &str, zone: &str) -> String {
+    let instance = match style {
+        GroupStyle::AutoScaling => format!("i-placeholder-{group}-"),
+        GroupStyle::ScaleSet => "placeholder-".to_owned(),
+    };
+    provider_id(style, group, zone, &instance).to_string()
 }
 
 /// Whether an ID belongs to a simulated source.
@@ -82,11 +83,11 @@ mod tests {
     #[test]
     fn placeholders_have_the_form_of_instances() {
         assert_eq!(
-            recognise(placeholder(GroupStyle::AutoScaling, "web", "us-east-1a", "x-1").as_str()),
+            recognise(&(placeholder_prefix(GroupStyle::AutoScaling, "web", "us-east-1a") + "x-1")),
             Recognition::Ours
         );
         assert_eq!(
-            recognise(placeholder(GroupStyle::ScaleSet, "pool", "eastus-1", "x-1").as_str()),
+            recognise(&(placeholder_prefix(GroupStyle::ScaleSet, "pool", "eastus-1") + "x-1")),
             Recognition::OursInGroup("pool".into())
         );
     }

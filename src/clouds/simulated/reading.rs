@@ -11,7 +11,7 @@ use super::record::{ActivityKind, ActivityStatus};
 use super::world::wall_clock;
 use crate::cloud::{
     Consistency, Counts, GroupName, GroupReading, Identity, Instance, InstanceState, LaunchActivity, LaunchSpec,
-    Launched, OwnLaunches, Permit, ProviderId, ReservedProfile, Zones,
+    Launched, OwnLaunches, Permit, ReservedProfile, Zones,
 };
 
 const GIB: u64 = 1 << 30;
@@ -49,6 +49,7 @@ impl Group {
             hints: self.hints.clone(),
             zones: self.zones(),
             launch_fingerprint: self.launch_fingerprint(),
+            placeholder_prefix: self.placeholder_prefix(),
         }
     }
 
@@ -129,10 +130,9 @@ impl Group {
         }
     }
 
-    /// An ID for an instance that does not exist.
-    pub fn placeholder(&self, label: &str) -> ProviderId {
+    fn placeholder_prefix(&self) -> String {
         let zone = self.plan.zones.first().map(String::as_str).unwrap_or_default();
-        ids::placeholder(self.plan.style, &self.name, zone, label)
+        ids::placeholder_prefix(self.plan.style, &self.name, zone)
     }
 }
 

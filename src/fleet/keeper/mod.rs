@@ -31,8 +31,8 @@ use super::request::{Caller, Incoming};
 use super::snapshot::GroupKey;
 use crate::cloud::{CloudError, GroupHints, GroupReading, LaunchRequest, ProviderId, ZoneName};
 use crate::group::{
-    Effect, Event, Foreign, Group, ListingKey, Mutation, NamedNode, NodeKind, Observation, ReadResult, Request,
-    RequestKey, Scope,
+    ClusterNodes, Effect, Event, Foreign, Group, ListingKey, Mutation, NamedNode, NodeKind, Observation, ReadResult,
+    Request, RequestKey, Scope,
 };
 use crate::tasks::TaskKind;
 pub(super) use context::KeeperContext;
@@ -102,14 +102,12 @@ pub(super) fn start(key: GroupKey, context: KeeperContext) -> mpsc::Sender<Messa
 impl Keeper {
     fn new(starting: StartingKeeper, observation: Observation) -> Self {
         let StartingKeeper { key, context, inbox, reader, mailbox } = starting;
-        let cloud = Arc::clone(&context.cloud);
         let recorder = context.recordings.recorder(&key);
         // What a task of the group published before it ended.
         let published = context.store.zones_of(&key);
-        let names = recorder.names(move |reading, label| cloud.placeholder(reading, label));
         let side = SideTasks::new(&context.tasks, &key);
         Self {
-            group: Group::new(observation, names, context.read_only),
+            group: Group::new(observation, context.read_only),
             recorder,
             key,
             context,
@@ -183,18 +181,24 @@ impl Keeper {
     /// Hands requests to the group: this one, and all that wait already.
     fn request(&mut self, first: Incoming) {
         self.context.pulse.note_activity();
-        let mut requests = vec![self.accept(first)];
+        let mut requests: Vec<_> = self.accept(first).into_iter().collect();
         while let Ok(message) = self.inbox.try_recv() {
             match message {
-                Message::Mutate(incoming) => requests.push(self.accept(incoming)),
+                Message::Mutate(incoming) => requests.extend(self.accept(incoming)),
                 other => self.backlog.push_back(other),
             }
         }
-        self.happen(Event::Requested(requests));
+        if !requests.is_empty() {
+            self.happen(Event::Requested(requests));
+        }
     }
 
-    fn accept(&mut self, incoming: Incoming) -> Request {
+    fn accept(&mut self, incoming: Incoming) -> Option<Request> {
         let Incoming { mutation, zone, deadline, caller } = incoming;
+        if self.callers.len() >= MAILBOX {
+            caller.respond(Err(FleetError::Busy { group: self.group_id() }));
+            return None;
+        }
         let mutation = self.with_known_nodes(mutation);
         let key = RequestKey(self.next_key());
         let foreign = self.foreign(zone.as_ref(), &mutation);
@@ -203,7 +207,7 @@ impl Keeper {
         request.is_cloud_lost = self.context.reach.is_lost();
         request.foreign = foreign;
         request.zone = zone;
-        request
+        Some(request)
     }
 
     /// What CA calls unregistered is judged as a node where the cluster has it as one.
@@ -211,7 +215,8 @@ impl Keeper {
         let Mutation::Delete(nodes) = mutation else { return mutation };
         // The judgement is up to a minute old, and the watch is of this moment.
         let (judged, watched) = (self.context.cluster.load(Instant::now()), self.context.store.cluster_nodes());
-        let is_node = |id: &ProviderId| judged.as_ref().is_some_and(|cluster| cluster.has(id)) || watched.may_have(id);
+        let is_watched = |id: &ProviderId| matches!(&**watched, ClusterNodes::Watched(nodes) if nodes.all.contains(id));
+        let is_node = |id: &ProviderId| judged.as_ref().is_some_and(|cluster| cluster.has(id)) || is_watched(id);
         let known = |node: NamedNode| match node.kind {
             NodeKind::Unregistered if is_node(&node.id) => NamedNode { kind: NodeKind::Joined, ..node },
             _ => node,

@@ -11,14 +11,12 @@
 //! An event follows another one or a checkpoint. A later checkpoint of the same group begins anew: what happened
 //! between the two was not worth recording, or had no room.
 
-use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hasher as _};
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
 use super::change::ReadingChange;
-use crate::cloud::ProviderId;
 use crate::cloud::text::printable_json;
 use crate::fleet::snapshot::GroupKey;
 use crate::group::{Effect, Event, Group, Time};
@@ -92,20 +90,17 @@ pub(super) struct Happened {
 /// What was decided about an event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Decided {
-    /// The placeholders that were named meanwhile: the label and the ID that the cloud made of it.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub names: BTreeMap<String, ProviderId>,
     /// A digest of the effects.
     pub effects: String,
 }
 
 impl Decided {
     /// What was decided; `None` where an effect holds what JSON cannot.
-    pub(super) fn on(effects: &[Effect], names: BTreeMap<String, ProviderId>) -> Option<Self> {
+    pub(super) fn on(effects: &[Effect]) -> Option<Self> {
         let mut hasher = DefaultHasher::new();
         // Recordings are served without our secrets: a replay decides by what is left.
         hasher.write(printable_json(&serde_json::to_string(effects).ok()?).as_bytes());
-        Some(Self { names, effects: format!("{:08x}", hasher.finish() >> 32) })
+        Some(Self { effects: format!("{:08x}", hasher.finish() >> 32) })
     }
 }
 

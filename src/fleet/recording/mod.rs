@@ -13,15 +13,14 @@ mod tests;
 mod words;
 
 use std::collections::BTreeMap;
-use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use super::snapshot::GroupKey;
+use crate::cloud::GroupReading;
 use crate::cloud::text::printable_json;
-use crate::cloud::{GroupReading, ProviderId};
-use crate::group::{Effect, Event, Group, PlaceholderNames, Time};
+use crate::group::{Effect, Event, Group, Time};
 use crate::limits::RECORDING;
 use change::ReadingChange;
 use line::{Decided, Named, Writer, line};
@@ -43,7 +42,6 @@ pub(super) struct Recordings {
 #[derive(Debug)]
 pub(super) struct Recorder {
     ring: Arc<Mutex<Ring>>,
-    named: Arc<Mutex<BTreeMap<String, ProviderId>>>,
     all: Arc<Recordings>,
 }
 
@@ -55,7 +53,7 @@ impl Recordings {
         let ring = Arc::clone(ring);
         lock(&ring).close();
         forget_ended(&mut rings);
-        Recorder { ring, named: Arc::default(), all: Arc::clone(self) }
+        Recorder { ring, all: Arc::clone(self) }
     }
 
     /// The recording of the groups of this ID or `source/name`, or of all groups: those first to which something
@@ -124,22 +122,8 @@ fn forget_ended(rings: &mut BTreeMap<GroupKey, Arc<Mutex<Ring>>>) {
 }
 
 impl Recorder {
-    /// The names that this function makes, which are recorded.
-    pub(super) fn names(
-        &self,
-        name: impl Fn(&GroupReading, &str) -> ProviderId + Send + Sync + 'static,
-    ) -> PlaceholderNames {
-        let named = Arc::clone(&self.named);
-        PlaceholderNames::new(move |reading, label| {
-            let id = name(reading, label);
-            lock(&named).insert(label.to_owned(), id.clone());
-            id
-        })
-    }
-
     /// Records an event that the group is about to take.
     pub(super) fn happen(&self, group: &Group, now: Time, at: SystemTime, event: &mut Event) {
-        lock(&self.named).clear();
         if self.all.is_stopped.load(Ordering::Relaxed) {
             return;
         }
@@ -161,8 +145,7 @@ impl Recorder {
         if !ring.is_pending() {
             return;
         }
-        let names = mem::take(&mut *lock(&self.named));
-        match Decided::on(effects, names).and_then(|decided| line("decided", &decided)) {
+        match Decided::on(effects).and_then(|decided| line("decided", &decided)) {
             Some(text) => ring.decide(&text),
             None => ring.close(),
         }

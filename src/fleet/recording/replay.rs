@@ -1,8 +1,6 @@
 //! Reads a recording, and makes its decisions again.
 
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use serde::Deserialize as _;
@@ -11,9 +9,9 @@ use thiserror::Error;
 
 use super::change::ChangeError;
 use super::line::{Decided, FORMAT, Happened, Line, Named, Writer};
-use super::{lock, reading_of, words};
-use crate::cloud::{CAPACITY_MAX, ProviderId};
-use crate::group::{Group, PlaceholderNames};
+use super::{reading_of, words};
+use crate::cloud::CAPACITY_MAX;
+use crate::group::Group;
 
 /// Why a recording cannot be read or replayed.
 #[derive(Debug, Error)]
@@ -187,14 +185,8 @@ impl Recorded {
     fn replay(self) -> Stretch {
         let Self { group: Named { source, name }, checkpoint, events } = self;
         let mut group = *checkpoint;
-        let named: Arc<Mutex<BTreeMap<String, ProviderId>>> = Arc::default();
-        let names = Arc::clone(&named);
-        group.set_names(PlaceholderNames::new(move |_, label| {
-            lock(&names).get(label).cloned().unwrap_or_else(|| ProviderId::from(format!("not recorded: {label}")))
-        }));
         let mut stretch = Stretch { group: format!("{source}/{name}"), steps: Vec::new() };
         for (happened, decided) in events {
-            *lock(&named) = decided.as_ref().map(|decided| decided.names.clone()).unwrap_or_default();
             let step = step(&mut group, &name, happened, decided.as_ref());
             let is_over = matches!(step.outcome, Outcome::Impossible(_));
             stretch.steps.push(step);
@@ -227,7 +219,7 @@ fn step(group: &mut Group, name: &str, happened: Happened, recorded: Option<&Dec
     }));
     let Ok((known, effects)) = made else { return impossible(event, "the decision panics".to_owned()) };
     let decided = words::decisions(name, &effects);
-    let again = Decided::on(&effects, recorded.map(|recorded| recorded.names.clone()).unwrap_or_default());
+    let again = Decided::on(&effects);
     let outcome = match recorded {
         None => Outcome::NotRecorded,
         Some(recorded) if again.as_ref() == Some(recorded) => Outcome::Same,

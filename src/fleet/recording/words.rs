@@ -154,7 +154,7 @@ fn decision(group: &str, effect: &Effect, is_undo: bool) -> Option<Rule> {
         }
         Effect::Respond(request, Err(error)) => (format!("respond to request {}: {error}", request.0), refused(error)),
         Effect::Publish => ("publish the status".to_owned(), "law 3: derived from what was observed and is in flight"),
-        Effect::Retire => ("serve the group no longer".to_owned(), "law 5: two reads do not find it"),
+        Effect::Retire => ("serve the group no longer".to_owned(), GONE),
         Effect::Log(note) => (sentence(group, note), noted(note)?),
         Effect::Begin(_) | Effect::Release(_) | Effect::Adopted(_) => return None,
     };
@@ -169,6 +169,7 @@ const MINIMUM: &str = "law 6: never below the minimum";
 const MAXIMUM: &str = "never above the maximum";
 const PERMITTED: &str = "what the group's settings permit";
 const CLOUD: &str = "what the cloud responded";
+const GONE: &str = "law 5: two reads do not find it";
 const IDENTITY: &str = "law 2: another group of the same name is another group";
 
 /// The rule by which a request is refused.
@@ -180,7 +181,7 @@ fn refused(error: &WriteError) -> &'static str {
         WriteError::Contended(_) => "laws 1 and 5: what was read does not allow it yet",
         WriteError::NotSent | WriteError::StillRunning => "law 9: a response within the caller's time",
         WriteError::OutcomeUnknown(_) => UNKNOWN,
-        WriteError::Gone => IDENTITY,
+        WriteError::Gone => GONE,
     }
 }
 
@@ -227,7 +228,8 @@ fn noted(note: &Note) -> Option<&'static str> {
         }
         Note::NotReplacedYet(..) | Note::NotReplaced(..) => "law 6: what CA had deleted at the minimum is replaced",
         Note::ReadOnly(_) => "read-only: nothing is written",
-        Note::Recreated | Note::Gone => IDENTITY,
+        Note::Gone => GONE,
+        Note::Recreated => IDENTITY,
         Note::LaunchRefused(..)
         | Note::NotLaunched(..)
         | Note::LaunchesWithheld(_)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::placeholders::Missed;
-use super::{GroupState, NamePlaceholder, size};
+use super::{GroupState, size};
 use crate::cloud::{Failure, ZoneName};
 use crate::group::Time;
 use crate::group::limits::ROLLED_BACK_LIFE;
@@ -18,21 +18,14 @@ impl GroupState {
         id: OperationId,
         (number, zone): (u32, Option<ZoneName>),
         (now, sent): (Time, SystemTime),
-        name: NamePlaceholder<'_>,
     ) {
         self.in_flight.start_launch(id, number, zone, now, &self.observation);
         self.note_launch(number);
-        self.fit_placeholders(0, Missed::Requested(sent), now, name);
+        self.fit_placeholders(0, Missed::Requested(sent), now);
     }
 
     /// A launch has ended with these instances. The placeholders of the others go. Returns how many they are.
-    pub(crate) fn end_launch(
-        &mut self,
-        id: OperationId,
-        instances: &[String],
-        now: Time,
-        name: NamePlaceholder<'_>,
-    ) -> u32 {
+    pub(crate) fn end_launch(&mut self, id: OperationId, instances: &[String], now: Time) -> u32 {
         let (zone, may_be_undone) = (self.in_flight.zone_of(id), self.in_flight.may_be_undone(id));
         let short = self.in_flight.end_launch(id, instances, now, &self.observation);
         self.note_not_launched(short, may_be_undone);
@@ -44,7 +37,7 @@ impl GroupState {
             self.placeholders.remove(last);
         }
         let since = self.observation.at;
-        self.fit_placeholders(0, Missed::Requested(since), now, name);
+        self.fit_placeholders(0, Missed::Requested(since), now);
         short
     }
 
@@ -54,10 +47,9 @@ impl GroupState {
         (number, zone): (u32, Option<&ZoneName>),
         failures: &[Failure],
         (now, at): (Time, SystemTime),
-        name: NamePlaceholder<'_>,
     ) {
         let made = self.placeholders.len();
-        self.add_placeholders(size(number), zone, Missed::Requested(at), name);
+        self.add_placeholders(size(number), zone, Missed::Requested(at));
         let failures: Vec<Arc<Failure>> = failures.iter().cloned().map(Arc::new).collect();
         for (placeholder, failure) in self.placeholders[made..].iter_mut().zip(failures.iter().cycle()) {
             placeholder.failure = Some(Arc::clone(failure));

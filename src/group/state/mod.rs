@@ -37,9 +37,6 @@ use undo::{LostWrite, RecentWrites};
 use unfilled::KindOfCapacity;
 pub(crate) use writes::{CapacityWrite, DeletionWrite};
 
-/// Makes the ID of a placeholder from a label that is unique in the group.
-pub(crate) type NamePlaceholder<'a> = &'a (dyn Fn(&str) -> ProviderId + Send + Sync);
-
 /// One group, from its first good observation on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct GroupState {
@@ -76,7 +73,7 @@ pub(crate) struct GroupState {
 
 impl GroupState {
     /// The state of a group that was never observed before.
-    pub(crate) fn new(observation: Observation, name: NamePlaceholder<'_>) -> Self {
+    pub(crate) fn new(observation: Observation) -> Self {
         let (began, now) = (observation.at, observation.begun);
         let mut state = Self {
             is_steady: observation.reading.consistency.reads == Reads::Together,
@@ -100,7 +97,7 @@ impl GroupState {
         state.note_surplus();
         state.note_room();
         state.note_uncounted();
-        state.fit_placeholders(0, Missed::Found(began), now, name);
+        state.fit_placeholders(0, Missed::Found(began), now);
         state.note_unfilled(true);
         state
     }
@@ -164,7 +161,7 @@ impl GroupState {
 
     /// Adopts an observation: operations that it shows done drop out, and the placeholders follow the shortfall.
     /// Returns how much of the capacity left with running instances that Headcount did not delete.
-    pub(crate) fn observe(&mut self, observation: Observation, name: NamePlaceholder<'_>) -> u32 {
+    pub(crate) fn observe(&mut self, observation: Observation) -> u32 {
         let now = observation.begun;
         let (before, ran_before, began) = (self.census(), self.running_ids(), self.observation.at);
         let (left_before, lived_before) = (self.leaving_ids(), self.staying_ids());
@@ -208,7 +205,7 @@ impl GroupState {
         let lost = self.lost_with_instances(before, &ran_before);
         self.in_flight.lower_expectations(lost);
         let fell = before.remaining.saturating_sub(self.census().remaining);
-        self.fit_placeholders(fell, Missed::Found(began), now, name);
+        self.fit_placeholders(fell, Missed::Found(began), now);
         self.note_unfilled(false);
         if !lived_before.is_subset(&self.staying_ids()) {
             self.learn_no_kind_of_capacity();

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use crate::group::Time;
 
-use super::{GroupState, NamePlaceholder, size};
+use super::{GroupState, size};
 use crate::cloud::{LaunchActivity, ProviderId, Shortfall, ZoneName};
 use crate::group::observation::count;
 use crate::group::placeholder::{self, Placeholder, PlaceholderState};
@@ -22,22 +22,16 @@ pub(crate) enum Missed {
 impl GroupState {
     /// Makes as many placeholders as the shortfall says. Where each zone is served, only what launches will end in has
     /// one: what the group lacks otherwise belongs to no zone.
-    pub(crate) fn fit_placeholders(
-        &mut self,
-        capacity_fell: u32,
-        missed: Missed,
-        now: Time,
-        name: NamePlaceholder<'_>,
-    ) {
+    pub(crate) fn fit_placeholders(&mut self, capacity_fell: u32, missed: Missed, now: Time) {
         let census = self.census();
         self.placeholders
             .retain(|placeholder| !matches!(placeholder.state, PlaceholderState::RolledBack { until } if until <= now));
         if self.has_separate_zones() {
             for (zone, unlisted) in self.missing_by_zone() {
-                self.fit_placeholders_of(Some(&zone), unlisted, 0, missed, name);
+                self.fit_placeholders_of(Some(&zone), unlisted, 0, missed);
             }
         } else {
-            self.fit_placeholders_of(None, census.shortfall, capacity_fell, missed, name);
+            self.fit_placeholders_of(None, census.shortfall, capacity_fell, missed);
         }
         if census.shortfall == 0 {
             // What was launched still tells which writes a read is younger than.
@@ -55,18 +49,11 @@ impl GroupState {
         missing
     }
 
-    fn fit_placeholders_of(
-        &mut self,
-        zone: Option<&ZoneName>,
-        shortfall: u32,
-        capacity_fell: u32,
-        missed: Missed,
-        name: NamePlaceholder<'_>,
-    ) {
+    fn fit_placeholders_of(&mut self, zone: Option<&ZoneName>, shortfall: u32, capacity_fell: u32, missed: Missed) {
         placeholder::shrink(&mut self.placeholders, zone, size(shortfall), size(capacity_fell));
         let is_held = |placeholder: &&Placeholder| placeholder.zone.as_ref() == zone && placeholder.in_capacity();
         let held = self.placeholders.iter().filter(is_held).count();
-        self.add_placeholders(size(shortfall).saturating_sub(held), zone, missed, name);
+        self.add_placeholders(size(shortfall).saturating_sub(held), zone, missed);
     }
 
     /// Gives each placeholder the reason that the last known launch activity has for it.
@@ -98,20 +85,15 @@ impl GroupState {
         }
     }
 
-    pub(crate) fn add_placeholders(
-        &mut self,
-        number: usize,
-        zone: Option<&ZoneName>,
-        missed: Missed,
-        name: NamePlaceholder<'_>,
-    ) {
+    pub(crate) fn add_placeholders(&mut self, number: usize, zone: Option<&ZoneName>, missed: Missed) {
         let (since, is_requested) = match missed {
             Missed::Requested(since) => (since, true),
             Missed::Found(since) => (since, false),
         };
         for _ in 0..number {
             self.placeholders_made += 1;
-            let id = name(&format!("{}-{}", placeholder::whole_seconds(since), self.placeholders_made));
+            let label = format!("{}-{}", placeholder::whole_seconds(since), self.placeholders_made);
+            let id = self.observation.reading.placeholder(&label);
             self.placeholders.push(Placeholder {
                 id,
                 zone: zone.cloned(),
@@ -143,13 +125,7 @@ impl GroupState {
 
     /// Puts up to `number` cancelled placeholders back into the target, under new IDs: a scale-up that the capacity has
     /// room for already. Returns how many.
-    pub(crate) fn reinstate(
-        &mut self,
-        number: u32,
-        zone: Option<&ZoneName>,
-        since: SystemTime,
-        name: NamePlaceholder<'_>,
-    ) -> u32 {
+    pub(crate) fn reinstate(&mut self, number: u32, zone: Option<&ZoneName>, since: SystemTime) -> u32 {
         let is_cancelled = |placeholder: &Placeholder| {
             placeholder.state == PlaceholderState::Cancelled && placeholder.zone.as_ref() == zone
         };
@@ -159,7 +135,7 @@ impl GroupState {
             self.placeholders.remove(position);
             reinstated += 1;
         }
-        self.add_placeholders(size(reinstated), zone, Missed::Requested(since), name);
+        self.add_placeholders(size(reinstated), zone, Missed::Requested(since));
         reinstated
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Such a write replaces whatever happened since the read that it was computed on, and a deletion lowers the capacity
 //! although its instance may have been going for another reason. Then more instances live than the capacity has room
-//! for, and the cloud terminates as many of its own choice. So for [`UNDO_WINDOW`] after each own write, the capacity
+//! for, and the cloud terminates as many of its own choice. So for [`SETTLE`] after each own write, the capacity
 //! is compared with the live instances that nobody named, and raised to their number: never above the highest capacity
 //! that a read showed, less what we deleted. One that was going already, and that the cloud has replaced, does not count.
 
@@ -15,7 +15,7 @@ use super::{CapacityWrite, GroupState};
 use crate::cloud::{Counts, Deletions, GrowsBy, Instance, OwnLaunches, ProviderId, Reads};
 use crate::group::Time;
 use crate::group::in_flight::InFlight;
-use crate::group::limits::{LATE, SETTLE, UNDO_WINDOW};
+use crate::group::limits::{LATE, SETTLE};
 use crate::group::observation::{Observation, count, is_zero};
 use crate::group::operation::Operation;
 
@@ -449,7 +449,7 @@ impl GroupState {
     }
 
     fn recent_writes(&self, now: Time) -> Option<RecentWrites> {
-        self.recent_writes.filter(|recent| now.since(recent.at) <= UNDO_WINDOW)
+        self.recent_writes.filter(|recent| now.since(recent.at) <= SETTLE)
     }
 
     /// The same, unless another client has set the capacity since: a read that can no longer lag behind what they set

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use crate::group::Time;
 
 use super::placeholders::Missed;
-use super::{GroupState, NamePlaceholder, WriteReason, size};
+use super::{GroupState, WriteReason, size};
 use crate::cloud::{Failure, OperationHandle, ProviderId};
 use crate::group::limits::{FAILED_DELETION_LIFE, ROLLED_BACK_LIFE};
 use crate::group::observation::{Observation, count};
@@ -64,7 +64,7 @@ impl GroupState {
     }
 
     /// The cloud accepted a new capacity. A scale-up's placeholders come at once; those of a reduction go.
-    pub(crate) fn accept_capacity(&mut self, id: OperationId, write: CapacityWrite, name: NamePlaceholder<'_>) {
+    pub(crate) fn accept_capacity(&mut self, id: OperationId, write: CapacityWrite) {
         let CapacityWrite { from, to, accepted, sent, .. } = write;
         self.in_flight.exclude(write.without_room.clone());
         self.note_accepted(&write);
@@ -76,7 +76,7 @@ impl GroupState {
         }
         self.in_flight.start_capacity(&write, id, expected);
         self.note_growth_over_unfilled((from, to));
-        self.fit_placeholders(from.saturating_sub(to), Missed::Requested(sent), accepted, name);
+        self.fit_placeholders(from.saturating_sub(to), Missed::Requested(sent), accepted);
     }
 
     /// The cloud accepted a deletion.
@@ -142,16 +142,10 @@ impl GroupState {
     /// The cloud reports that the operation failed; `observation` was read after that. A deletion simply drops out.
     /// What a scale-up is short of stays in the target with the reason, whether the cloud kept it in the capacity or
     /// took it back.
-    pub(crate) fn fail(
-        &mut self,
-        id: OperationId,
-        failure: &Failure,
-        observation: Observation,
-        name: NamePlaceholder<'_>,
-    ) {
+    pub(crate) fn fail(&mut self, id: OperationId, failure: &Failure, observation: Observation) {
         let Some(operation) = self.in_flight.remove(id) else {
             // An earlier observation has settled it. This one counts all the same: a write may be computed on it.
-            let _lost = self.observe(observation, name);
+            let _lost = self.observe(observation);
             return;
         };
         if operation.is_growth() {
@@ -161,7 +155,7 @@ impl GroupState {
         }
         let (now, since) = (observation.begun, observation.at);
         let (raised, desired, before) = (self.raised, observation.reading.desired, self.observation.reading.desired);
-        let lost = self.observe(observation, name);
+        let lost = self.observe(observation);
         // This may be the first read of its capacity, or of one that counts again what was not deleted: no other client
         // raised it.
         let own = match &operation.request {
@@ -186,7 +180,7 @@ impl GroupState {
         let rolled_back = expected.saturating_sub(lost).saturating_sub(self.census().remaining).min(share);
         self.in_flight.lower_expectations(rolled_back);
         let made = self.placeholders.len();
-        self.add_placeholders(size(rolled_back), None, Missed::Requested(since), name);
+        self.add_placeholders(size(rolled_back), None, Missed::Requested(since));
         for placeholder in &mut self.placeholders[made..] {
             placeholder.state = PlaceholderState::RolledBack { until: now + ROLLED_BACK_LIFE };
         }

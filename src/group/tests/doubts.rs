@@ -101,7 +101,7 @@ fn a_capacity_that_falls_by_the_instances_being_deleted_is_no_contradiction() {
     group.delete(0..4);
     let reading = group.reading(4, all(&[deleting(0..4, Counts::UntilDeleted), running(4..6)]));
     assert_eq!(doubt(&group.state, &reading), None);
-    group.state.observe(reading, &name);
+    group.state.observe(reading);
     assert_eq!((group.target(), group.reported(InstanceState::Creating)), (4, 2), "two are still missing");
 }
 

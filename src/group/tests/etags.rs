@@ -75,7 +75,7 @@ fn instances_that_were_listed_without_an_id_while_they_were_deleted_are_no_surpl
     group.see_etag("2", 7, all(&[deleting(0..3, Counts::UntilDeleted), running(3..10)]));
     let mut hidden = group.tagged("2", 7, running(3..10));
     hidden.reading.without_id = 3;
-    group.state.observe(hidden, &name);
+    group.state.observe(hidden);
     group.see_etag("2", 7, running(0..10));
     assert_eq!((group.target(), plan::raised_capacity(&group.state, 1)), (10, Some(11)));
 }

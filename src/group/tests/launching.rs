@@ -6,14 +6,14 @@ impl Group {
     pub(super) fn launch(&mut self, number: u32) -> OperationId {
         self.operations += 1;
         let operation = OperationId(self.operations);
-        self.state.start_launch(operation, (number, None), (self.now, wall(self.seconds())), &name);
+        self.state.start_launch(operation, (number, None), (self.now, wall(self.seconds())));
         operation
     }
 
     /// A launch has ended with these instances. Returns how many were not launched.
     fn end(&mut self, operation: OperationId, numbers: std::ops::Range<u32>) -> u32 {
         let instances: Vec<String> = numbers.map(|number| id(number).instance().to_owned()).collect();
-        self.state.end_launch(operation, &instances, self.now, &name)
+        self.state.end_launch(operation, &instances, self.now)
     }
 
     fn pass(&mut self, seconds: u64) {
@@ -417,7 +417,7 @@ fn what_was_not_launched_leaves_the_target_unless_it_is_listed_as_failed() {
     assert_eq!(group.end(launch, 3..4), 2);
     assert_eq!((group.target(), group.placeholders().len()), (4, 1));
     let moment = (group.now, wall(group.seconds()));
-    group.state.list_failed((2, None), &[shortage(wall(1))], moment, &name);
+    group.state.list_failed((2, None), &[shortage(wall(1))], moment);
     assert_eq!((group.target(), group.failed()), (6, 2));
     group.see(4, running(0..4));
     assert_eq!((group.target(), group.failed()), (6, 2), "until the autoscaler deletes them");

@@ -22,7 +22,7 @@ fn the_capacity_is_not_lowered_on_instances_read_before_it_was_raised() {
     let mut see = |desired, etag: &str| {
         group.now = group.now + Duration::from_secs(10);
         let observation = group.tagged(etag, desired, running(0..7));
-        group.state.observe(observation, &name);
+        group.state.observe(observation);
         let named: BTreeSet<_> = group.placeholders().into_iter().collect();
         group.state.cancel(&named);
         plan::reduced_capacity(&group.state, 0)
@@ -74,7 +74,7 @@ fn the_capacity_of_a_scale_set_is_not_lowered_while_its_list_may_lack_what_a_sca
     group.see_etag("2", 6, running(0..4));
     assert_eq!(plan::reduced_capacity(&group.state, 0), Some(4), "it came late");
     let operation = group.write(6, 8, Some("grow"));
-    group.state.fail(operation, &shortage(wall(group.seconds())), observation, &name);
+    group.state.fail(operation, &shortage(wall(group.seconds())), observation);
     assert!(!group.state.may_lack_instances(), "what it made was listed before it failed");
 }
 
@@ -144,7 +144,7 @@ fn a_reduction_never_goes_below_the_minimum_and_the_rest_stays_out_of_the_target
     let mut observation = group.reading(35, running(0..1));
     observation.reading.min = 30;
     observation.reading.floor = 30;
-    group.state.observe(observation.clone(), &name);
+    group.state.observe(observation.clone());
     let named: BTreeSet<_> = group.placeholders().into_iter().collect();
     group.state.cancel(&named);
     assert_eq!(plan::reduced_capacity(&group.state, 0), Some(30));
@@ -154,7 +154,7 @@ fn a_reduction_never_goes_below_the_minimum_and_the_rest_stays_out_of_the_target
 
     observation.reading.desired = 30;
     observation.instances = running(0..2);
-    group.state.observe(observation, &name);
+    group.state.observe(observation);
     assert_eq!(group.target(), 2, "an instance came all the same");
 }
 
@@ -166,7 +166,7 @@ fn instances_read_before_the_etag_changed_stay_outdated_until_they_are_read_agai
     let mut reading = group.tagged("1", 9, vec![]).reading;
     reading.instances = None;
     let capacity = group.observation().with_capacity_of(reading, group.now, wall(group.seconds()));
-    group.state.observe(capacity, &name);
+    group.state.observe(capacity);
     assert!(!group.state.is_steady(), "two may be there that were not listed yet");
     group.see_etag("1", 9, running(0..9));
     assert!(group.state.is_steady());

@@ -5,7 +5,7 @@ mod launches;
 mod room;
 
 use super::super::event::{Effect, Event, ListingKey, Note, PollEnd, ReadResult, Scope};
-use super::super::{Mutation, PlaceholderNames, Request, RequestKey};
+use super::super::{Mutation, Request, RequestKey};
 use super::*;
 use crate::cloud::{Acceptance, CloudError, Deletion, GrowsBy, LaunchResult};
 
@@ -34,9 +34,8 @@ impl Machine {
     fn new(first: GroupReading) -> Self {
         let now = Time::default() + Duration::from_secs(1);
         let first = Observation::new(first, now, wall(0)).expect("it has instances");
-        let names = PlaceholderNames::new(|_, label| name(label));
         let mut machine = Self {
-            group: super::super::Group::new(first, names, false),
+            group: super::super::Group::new(first, false),
             now,
             seconds: 0,
             keys: 0,

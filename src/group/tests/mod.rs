@@ -73,10 +73,6 @@ fn wall(seconds: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + seconds)
 }
 
-fn name(label: &str) -> ProviderId {
-    ProviderId::from(format!("placeholder-{label}"))
-}
-
 fn shortage(at: SystemTime) -> Failure {
     let code = "InsufficientInstanceCapacity".to_owned();
     Failure {
@@ -117,6 +113,7 @@ fn observation(desired: u32, instances: Vec<Instance>, now: Time, seconds: u64) 
         hints: Arc::new(GroupHints::default()),
         zones: Zones::default(),
         launch_fingerprint: 0,
+        placeholder_prefix: "placeholder-".to_owned(),
     };
     Observation::new(reading, now, wall(seconds)).expect("it has instances")
 }
@@ -124,7 +121,7 @@ fn observation(desired: u32, instances: Vec<Instance>, now: Time, seconds: u64) 
 impl Group {
     fn new(desired: u32, instances: Vec<Instance>) -> Self {
         let now = Time::default() + Duration::from_secs(1);
-        let state = GroupState::new(observation(desired, instances, now, 0), &name);
+        let state = GroupState::new(observation(desired, instances, now, 0));
         Self { state, now, operations: 0, capacity_is: CapacityIs::Unknown }
     }
 
@@ -145,13 +142,13 @@ impl Group {
     fn see(&mut self, desired: u32, instances: Vec<Instance>) {
         self.now = self.now + Duration::from_secs(1);
         let observation = self.reading(desired, instances);
-        self.state.observe(observation, &name);
+        self.state.observe(observation);
     }
 
     /// A read this long after the first one, by the cloud's clock, too.
     fn see_at(&mut self, seconds: u64, desired: u32, instances: Vec<Instance>) {
         self.now = Time::default() + Duration::from_secs(1 + seconds);
-        self.state.observe(observation(desired, instances, self.now, seconds), &name);
+        self.state.observe(observation(desired, instances, self.now, seconds));
     }
 
     /// A read of the capacity alone.
@@ -160,14 +157,14 @@ impl Group {
         let mut reading = self.reading(desired, vec![]).reading;
         reading.instances = None;
         let observation = self.observation().with_capacity_of(reading, self.now, wall(self.seconds()));
-        self.state.observe(observation, &name);
+        self.state.observe(observation);
     }
 
     /// The same, of a group that had this etag when its capacity was read.
     fn see_etag(&mut self, etag: &str, desired: u32, instances: Vec<Instance>) {
         self.now = self.now + Duration::from_secs(1);
         let observation = self.tagged(etag, desired, instances);
-        self.state.observe(observation, &name);
+        self.state.observe(observation);
     }
 
     fn tagged(&self, etag: &str, desired: u32, instances: Vec<Instance>) -> Observation {
@@ -182,7 +179,7 @@ impl Group {
         self.operations += 1;
         self.state.send_capacity();
         let write = CapacityWrite { reason: WriteReason::Undo, ..self.capacity_write(from, to, None) };
-        self.state.accept_capacity(OperationId(self.operations), write, &name);
+        self.state.accept_capacity(OperationId(self.operations), write);
     }
 
     /// A write that got no response.
@@ -204,7 +201,7 @@ impl Group {
         let handle = handle.map(|handle| OperationHandle(handle.to_owned()));
         let write = self.capacity_write(from, to, handle);
         self.state.send_capacity();
-        self.state.accept_capacity(operation, write, &name);
+        self.state.accept_capacity(operation, write);
         operation
     }
 
@@ -231,7 +228,7 @@ impl Group {
     }
 
     fn fail_with(&mut self, operation: OperationId, observation: Observation) {
-        self.state.fail(operation, &shortage(wall(self.seconds())), observation, &name);
+        self.state.fail(operation, &shortage(wall(self.seconds())), observation);
     }
 
     fn target(&self) -> u32 {

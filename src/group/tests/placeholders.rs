@@ -87,7 +87,7 @@ fn reinstating_cancelled_placeholders_needs_no_write() {
     let mut group = Group::new(5, running(0..2));
     let named: BTreeSet<_> = group.placeholders().into_iter().collect();
     group.state.cancel(&named);
-    assert_eq!(group.state.reinstate(2, None, wall(50), &name), 2);
+    assert_eq!(group.state.reinstate(2, None, wall(50)), 2);
     assert_eq!(group.target(), 4);
     assert!(group.state.status().instances.iter().all(|one| !named.contains(&one.id)));
 }

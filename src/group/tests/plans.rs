@@ -135,7 +135,7 @@ fn instances_that_never_became_nodes_are_replaced_at_the_minimum() {
     zone.reading.consistency.grows_by = GrowsBy::LaunchInZone;
     for observation in [suspended, zone] {
         let mut group = group.clone();
-        group.state.observe(observation, &name);
+        group.state.observe(observation);
         let refused = plan::delete(&group.state, &unregistered(0..3), &DeletePlan::default());
         assert_eq!(refused, Err(Refusal::BelowMin { asked: 3, room: 2, min: 1 }));
     }
@@ -151,7 +151,7 @@ fn room_for_replacements_is_made_first_unless_the_maximum_leaves_none() {
         let mut group = group.clone();
         let mut observation = group.tagged("2", 3, running(0..3));
         observation.reading.max = max;
-        group.state.observe(observation, &name);
+        group.state.observe(observation);
         plan::raised_first(&group.state, 2)
     };
     assert_eq!((at_max(5), at_max(4), at_max(3)), (Ok(2), Ok(0), Ok(0)));
@@ -197,7 +197,7 @@ fn growth_stops_at_the_maximum_and_where_the_group_cannot_grow() {
     let mut group = group;
     let mut suspended = group.observation().clone();
     suspended.reading.growth = Permit::Withheld("Launch is suspended".into());
-    group.state.observe(suspended, &name);
+    group.state.observe(suspended);
     assert!(matches!(plan::increase(&group.state, 1, None, 0), Err(Refusal::GrowthWithheld { .. })));
 }
 
@@ -212,7 +212,7 @@ fn what_we_wrote_before_another_client_lowered_it_takes_no_growth_above_the_maxi
 
     let mut lowered = group.reading(96, running(0..95));
     lowered.reading.max = 97;
-    group.state.observe(lowered, &name);
+    group.state.observe(lowered);
     assert_eq!(plan::raised_capacity(&group.state, 1), None, "98 may be the capacity, and 97 would delete one");
 }
 
@@ -221,7 +221,7 @@ fn no_group_grows_beyond_the_largest_capacity_of_any_group() {
     let mut group = Group::new(98, running(0..98));
     let mut boundless = group.observation().clone();
     boundless.reading.max = u32::MAX;
-    group.state.observe(boundless, &name);
+    group.state.observe(boundless);
     let refused = plan::increase(&group.state, i32::MAX.unsigned_abs(), None, u32::MAX);
     let refusal = refused.expect_err("far too many");
     assert!(refusal.to_string().contains("above its maximum of 100000"), "{refusal}");

@@ -214,7 +214,7 @@ fn without_activities_another_processs_launch_is_not_raised_back() {
         // Two more were launched, and the capacity does not show them yet.
         let mut observation = group.reading(5, all(&[going(0..1), live(1..8)]));
         observation.reading.consistency.grows_by = grows_by;
-        group.state.observe(observation, &name);
+        group.state.observe(observation);
         group.state.undone_capacity(None)
     };
     assert_eq!(raised_back(GrowsBy::Launch), None, "the five that were there have room");
@@ -475,7 +475,7 @@ fn an_instance_that_was_launched_after_a_late_write_was_sent_does_not_show_it() 
     let mut see = |desired, after: u64| {
         group.now = group.now + Duration::from_secs(after);
         let seen = observation(desired, live(0..10), group.now, group.now.since(Time::default()).as_secs() + sent);
-        group.state.observe(seen, &name);
+        group.state.observe(seen);
         plan::raised_capacity(&group.state, 1)
     };
     assert_eq!(see(12, 13), Some(13), "it took effect");

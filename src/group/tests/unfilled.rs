@@ -12,7 +12,7 @@ impl Group {
         if is_quiet {
             observation.reading.provisioning = Provisioning::Succeeded;
         }
-        self.state.observe(observation, &name);
+        self.state.observe(observation);
     }
 
     fn set(live: u32) -> Self {
@@ -119,7 +119,7 @@ fn a_scale_set_without_an_etag_is_not_raised_back() {
         observation.reading.consistency = Consistency::SCALE_SET_WITHOUT_ETAG;
         observation
     };
-    let state = GroupState::new(reading(10, 1), &name);
+    let state = GroupState::new(reading(10, 1));
     let now = Time::default() + Duration::from_secs(2);
     let mut group = Group { state, now, operations: 0, capacity_is: CapacityIs::Unknown };
     let operation = group.delete_with(0..3, Some(OperationHandle("delete".to_owned())));

@@ -1,7 +1,7 @@
 //! A group whose zones are served one by one: what each shows, and what they share.
 
-use super::super::{Effect, Event, Group, Mutation, PlaceholderNames, ReadResult, Refusal, Request, RequestKey};
-use super::{all, instance, name, observation, plan, shortage, wall};
+use super::super::{Effect, Event, Group, Mutation, ReadResult, Refusal, Request, RequestKey};
+use super::{all, instance, observation, plan, shortage, wall};
 use crate::cloud::{CloudError, Counts, GrowsBy, Instance, InstanceState, LaunchResult, Permit, ProviderId, ZoneName};
 use crate::group::observation::Observation;
 use crate::group::refusal::WriteError;
@@ -45,7 +45,7 @@ fn six() -> Vec<Instance> {
 }
 
 fn open(observation: Observation) -> Group {
-    Group::new(observation, PlaceholderNames::new(|_, label| name(label)), false)
+    Group::new(observation, false)
 }
 
 /// The least, the target and the greatest size of a zone.

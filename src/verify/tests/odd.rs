@@ -122,10 +122,6 @@ impl Cloud for Odd {
         self.cloud.recognise(id)
     }
 
-    fn placeholder(&self, reading: &GroupReading, label: &str) -> ProviderId {
-        self.cloud.placeholder(reading, label)
-    }
-
     fn family(&self) -> Family {
         self.cloud.family()
     }

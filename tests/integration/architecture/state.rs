@@ -18,9 +18,9 @@ const OWNERS: [(&str, &str); 7] = [
     ("Known", "in_flight/launches.rs"),
 ];
 /// Each of them is a reason why the machine is hard to hold in mind, so these numbers only fall. 45 is the aim.
-const FIELDS_MAX: usize = 73;
+const FIELDS_MAX: usize = 71;
 /// 18 is the aim.
-const CONSTANTS_MAX: usize = 31;
+const CONSTANTS_MAX: usize = 27;
 
 const BEGIN: &str = "<!-- Written by `HEADCOUNT_WRITE_DOCS=1 cargo test --test integration architecture::state`. -->\n";
 const END: &str = "<!-- The end of what is written. -->\n";

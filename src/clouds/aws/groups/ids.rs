@@ -27,6 +27,12 @@ pub(in crate::clouds::aws) fn instance_of(id: &ProviderId) -> Option<String> {
     Some(instance.to_ascii_lowercase()).filter(|instance| !instance.starts_with("i-placeholder-"))
 }
 
+/// What the ID of a placeholder of this group begins with. Any zone of the region would do, but it must not depend on the
+/// group's zones: the ID must not change with them.
+pub(super) fn placeholder_prefix(region: &str, group: &str) -> String {
+    provider_id(&format!("{region}a"), &format!("i-placeholder-{group}-")).to_string()
+}
+
 /// Whether an ID belongs to an instance of this region. The group's name cannot be read from a placeholder, because it
 /// is unclear where the name ends.
 pub(in crate::clouds::aws) fn recognise(region: &str, id: &str) -> Recognition {

@@ -165,7 +165,8 @@ impl Groups {
     }
 
     fn read(&self, group: &AutoScalingGroup) -> Result<GroupReading, String> {
-        let mut read = reading::read(group, self.spec(group.auto_scaling_group_name().unwrap_or_default()))?;
+        let spec = self.spec(group.auto_scaling_group_name().unwrap_or_default());
+        let mut read = reading::read(group, spec, &self.region)?;
         self.shifts.apply(group, &mut read.reading);
         let name = &read.reading.name;
         self.warnings.log_new(name, read.warnings);

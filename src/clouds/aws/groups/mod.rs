@@ -30,6 +30,7 @@ use zonal_shifts::ZonalShifts;
 /// The Auto Scaling groups that one source serves.
 pub(super) struct Groups {
     settings: Settings,
+    region: String,
     pub(super) scaling: Arc<dyn AutoScalingApi>,
     pub(super) shifts: ZonalShifts,
     pub(super) warnings: Warnings,
@@ -46,6 +47,7 @@ impl Groups {
     pub(super) fn new(settings: Settings, clients: &Clients) -> Self {
         Self {
             settings,
+            region: clients.region.clone(),
             scaling: Arc::clone(&clients.scaling),
             shifts: ZonalShifts::new(Arc::clone(&clients.shifts), Arc::clone(&clients.ec2)),
             warnings: Warnings::default(),

@@ -8,7 +8,7 @@ use aws_sdk_autoscaling::types::AutoScalingGroup;
 use super::super::launch::{launch_fingerprint, tags};
 use super::sizes::Sizes;
 use super::weights::CapacityUnit;
-use super::{eligibility, lifecycle};
+use super::{eligibility, ids, lifecycle};
 use crate::cloud::text::shell_word;
 use crate::cloud::{CAPACITY_MAX, Consistency, GroupReading, Identity, NodeGroupSpec, Permit, Provisioning, Zones};
 
@@ -19,8 +19,12 @@ pub(super) struct ReadingWithWarnings {
     pub(super) warnings: Vec<String>,
 }
 
-/// Reads a group. `Err` says what is missing or invalid. It never guesses a value.
-pub(super) fn read(group: &AutoScalingGroup, spec: Option<&NodeGroupSpec>) -> Result<ReadingWithWarnings, String> {
+/// Reads a group of this region. `Err` says what is missing or invalid. It never guesses a value.
+pub(super) fn read(
+    group: &AutoScalingGroup,
+    spec: Option<&NodeGroupSpec>,
+    region: &str,
+) -> Result<ReadingWithWarnings, String> {
     let name = group.auto_scaling_group_name.as_deref().ok_or("the group has no name")?;
     let mut warnings = Vec::new();
     let mut instances = Vec::with_capacity(group.instances().len());
@@ -64,6 +68,7 @@ pub(super) fn read(group: &AutoScalingGroup, spec: Option<&NodeGroupSpec>) -> Re
         hints: Arc::new(hints),
         zones: zones(group),
         launch_fingerprint: launch_fingerprint(group),
+        placeholder_prefix: ids::placeholder_prefix(region, name),
     };
     Ok(ReadingWithWarnings { reading, warnings })
 }
@@ -158,7 +163,8 @@ mod tests {
         let lifecycles = ["InService", "Pending:Wait", "Terminating:Wait", "Standby", "Warmed:Stopped", "Terminated"];
         let instances =
             lifecycles.iter().enumerate().map(|(number, state)| asg_instance(number, state, None)).collect();
-        let read = read(&group(1, 3, 5).set_instances(Some(instances)).build(), None).expect("a good group");
+        let read =
+            read(&group(1, 3, 5).set_instances(Some(instances)).build(), None, "us-east-1").expect("a good group");
         assert_eq!(sizes(&read.reading), (1, 1, 3, 5));
         assert_eq!((&read.reading.growth, &read.reading.removal), (&Permit::Granted, &Permit::Granted));
         let listed = read.reading.instances.expect("listed");
@@ -182,7 +188,7 @@ mod tests {
         let lifecycles = ["InService", "Terminating:Retained", "Terminating:Wait", "Terminating:Retained"];
         let instances = lifecycles.iter().enumerate().map(|(number, state)| asg_instance(number, state, None));
         let group = group(0, 1, 5).set_instances(Some(instances.collect())).build();
-        let reading = read(&group, None).expect("a good group").reading;
+        let reading = read(&group, None, "us-east-1").expect("a good group").reading;
         let states: Vec<_> = reading.instances.expect("listed").iter().map(|instance| instance.state).collect();
         assert_eq!(states[1..], [InstanceState::Deleting; 3]);
         assert_eq!(reading.retained, 2);
@@ -202,7 +208,7 @@ mod tests {
             (group(0, 1, 1).instances(stateless), "has no lifecycle state"),
             (group(0, 1, 1).instances(zoneless), "has no availability zone"),
         ] {
-            let problems = read(&builder.build(), None).expect_err(expected);
+            let problems = read(&builder.build(), None, "us-east-1").expect_err(expected);
             assert!(problems.contains(expected), "{problems}");
         }
     }
@@ -216,7 +222,7 @@ mod tests {
             (spec(11, 20), (10, 10), Some("do not overlap")),
             (spec(0, 0), (1, 1), Some("do not overlap")),
         ] {
-            let read = read(&group(1, 2, 10).build(), Some(&configured)).expect("a good group");
+            let read = read(&group(1, 2, 10).build(), Some(&configured), "us-east-1").expect("a good group");
             assert_eq!((read.reading.min, read.reading.max), bounds, "{configured:?}");
             assert_eq!(read.reading.floor, 1, "what the cloud itself accepts does not depend on the configuration");
             assert_eq!(read.warnings.len(), usize::from(warning.is_some()));
@@ -231,8 +237,8 @@ mod tests {
                 aws_sdk_autoscaling::types::Instance::builder().instance_id("i-1").availability_zone("us-east-1a");
             instance.lifecycle_state(aws_sdk_autoscaling::types::LifecycleState::InService).build()
         };
-        let read =
-            read(&group(0, 1, 2).instances(instance()).instances(instance()).build(), None).expect("a good group");
+        let read = read(&group(0, 1, 2).instances(instance()).instances(instance()).build(), None, "us-east-1")
+            .expect("a good group");
         assert_eq!(read.reading.instances.map(|instances| instances.len()), Some(1));
     }
 
@@ -241,7 +247,7 @@ mod tests {
         let suspend =
             |process: &str| SuspendedProcess::builder().process_name(process).suspension_reason("user").build();
         let permits = |builder: AutoScalingGroupBuilder| {
-            let reading = read(&builder.build(), None).expect("a good group").reading;
+            let reading = read(&builder.build(), None, "us-east-1").expect("a good group").reading;
             (reading.growth, reading.removal)
         };
         let withheld =
@@ -263,10 +269,11 @@ mod tests {
 
     #[test]
     fn with_equal_weights_all_sizes_are_in_nodes() {
-        let reading = read(&weighted(group(3, 5, 9), &["2", "2"]).build(), None).expect("a good group").reading;
+        let reading =
+            read(&weighted(group(3, 5, 9), &["2", "2"]).build(), None, "us-east-1").expect("a good group").reading;
         assert_eq!(sizes(&reading), (2, 2, 3, 4));
         assert_eq!(reading.growth, Permit::Granted);
-        let reading = read(&weighted(group(1, 1, 1), &["2"]).build(), None).expect("a good group").reading;
+        let reading = read(&weighted(group(1, 1, 1), &["2"]).build(), None, "us-east-1").expect("a good group").reading;
         assert_eq!(sizes(&reading), (1, 1, 1, 1));
         assert!(matches!(reading.growth, Permit::Withheld(reason) if reason.contains("2 units each")));
     }
@@ -279,7 +286,7 @@ mod tests {
             asg_instance(3, "Terminating", Some("2")),
         ];
         let builder = weighted(group(2, 40, 100), &["1", "2"]).set_instances(Some(instances));
-        let reading = read(&builder.build(), None).expect("a good group").reading;
+        let reading = read(&builder.build(), None, "us-east-1").expect("a good group").reading;
         assert_eq!(sizes(&reading), (1, 1, 2, 2));
         assert!(matches!(reading.growth, Permit::Withheld(reason) if reason.contains("different weights")));
         assert_eq!(reading.removal, Permit::Granted);

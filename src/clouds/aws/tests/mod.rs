@@ -102,7 +102,7 @@ async fn a_placeholder_is_recognised_and_never_terminated() {
     let fake = Fake::with(vec![with_instances("asg", &["InService"])]);
     let aws = fake.aws(Settings::default());
     let basis = observed(&aws, "asg").await;
-    let placeholder = aws.placeholder(&basis, "3-0");
+    let placeholder = basis.placeholder("3-0");
     assert_eq!(placeholder.as_str(), "aws:///us-east-1a/i-placeholder-asg-3-0");
     assert_eq!(aws.recognise(placeholder.as_str()), crate::cloud::Recognition::Ours);
     let deletion = aws.delete_instances(&basis, &[placeholder]).await.expect("a response");

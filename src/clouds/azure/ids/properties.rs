@@ -67,11 +67,11 @@ proptest! {
     #[test]
     fn a_placeholder_is_of_its_sets_form(set in "[a-z0-9-]{1,30}", label in "[0-9-]{1,20}") {
         let group = GroupName::from(set.as_str());
-        let uniform = placeholder(Orchestration::Uniform, "s", "RG", &group, &label);
+        let uniform = ProviderId::from(placeholder_prefix(Orchestration::Uniform, "s", "RG", &group) + &label);
         let machine = parse(uniform.as_str()).map(|parsed| parsed.machine);
         let is_in_set = matches!(machine, Some(MachineName::Uniform(name, _)) if name == set);
         prop_assert!(is_in_set, "{}", uniform);
-        let flexible = placeholder(Orchestration::Flexible, "s", "RG", &group, &label);
+        let flexible = ProviderId::from(placeholder_prefix(Orchestration::Flexible, "s", "RG", &group) + &label);
         let is_named = matches!(parse(flexible.as_str()).map(|parsed| parsed.machine), Some(MachineName::Standalone(_)));
         prop_assert!(is_named, "{}", flexible);
     }

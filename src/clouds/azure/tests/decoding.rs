@@ -61,7 +61,7 @@ proptest! {
             Err(bad) => prop_assert!(bad.reason.chars().count() <= 200, "{}", bad.reason),
             Ok(set) => {
                 prop_assert_eq!(set.capacity.map(u64::from), written.pointer("/sku/capacity").and_then(Value::as_u64));
-                let read = groups::read("pool".into(), &set, Bounds { min: 1, max: 9 }, None);
+                let read = groups::read(("pool".into(), String::new()), &set, Bounds { min: 1, max: 9 }, None);
                 let is_known = set.capacity.is_some_and(|capacity| capacity <= CAPACITY_MAX);
                 prop_assert_eq!(read.is_ok(), is_known, "an unknown capacity is not a number");
             }

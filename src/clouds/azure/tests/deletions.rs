@@ -94,7 +94,7 @@ async fn a_placeholder_is_never_named_to_azure() {
     let azure = fake.azure(named(&["pool", "flex"]));
     for group in ["pool", "flex"] {
         let basis = observed(&azure, group).await;
-        let placeholder = azure.placeholder(&basis, "1-1");
+        let placeholder = basis.placeholder("1-1");
         let deletion = azure.delete_instances(&basis, &[placeholder]).await.expect("a response");
         assert!(deletion.accepted.is_empty());
     }

@@ -250,7 +250,7 @@ async fn placeholders_have_the_form_of_machines() {
     for (group, expected) in [("pool", "Sets/pool/virtualMachines/placeholder-9-1"), ("flex", "/flex-placeholder-9-1")]
     {
         let reading = observed(&azure, group).await;
-        let placeholder = azure.placeholder(&reading, "9-1");
+        let placeholder = reading.placeholder("9-1");
         assert!(placeholder.as_str().ends_with(expected), "{placeholder}");
         assert!(placeholder.as_str().contains("/resourceGroups/mc_group/"), "{placeholder}");
         assert_ne!(azure.recognise(placeholder.as_str()), Recognition::Foreign);

@@ -105,6 +105,24 @@ fn a_preempted_deletion_is_not_sent_again_to_another_vm_with_its_name() {
     }
 }
 
+#[test]
+fn what_only_gives_placeholders_back_is_done_although_readings_contradict_each_other() {
+    let mut machine = Machine::new(reading(90, Some(counted(0..80))));
+    machine.request(Mutation::Decrease(1));
+    // Each of them shows another capacity, so none confirms another one.
+    let mut effects = Vec::new();
+    for capacity in 0..20 {
+        effects = machine.step(Event::Read(machine.read(Ok(reading(capacity, Some(counted(0..80)))))));
+        if !responses(&effects).is_empty() {
+            break;
+        }
+        machine.pass(1);
+        machine.step(Event::Woke);
+    }
+    assert!(is_done(&effects), "{effects:?}");
+    assert_eq!((machine.group.state().status().target, written(&effects)), (89, None));
+}
+
 /// An error would end CA's whole loop, before it scales up any other group.
 #[test]
 fn what_only_gives_placeholders_back_is_done_although_the_group_cannot_be_read() {

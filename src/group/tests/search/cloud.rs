@@ -228,6 +228,8 @@ pub(super) fn reading(cloud: &Cloud, capacity: &View, list: Option<&View>) -> Gr
         hints: Arc::new(GroupHints::default()),
         zones: zones(kind),
         launch_fingerprint: 0,
+        // A label follows that begins with a time, which the search takes no notice of.
+        placeholder_prefix: "placeholder-Time-".to_owned(),
     }
 }
 

@@ -151,9 +151,16 @@ fn hash_relative(text: &str, now: u64, hasher: &mut DefaultHasher) {
             let then = (seconds * 1_000 + nanos / 1_000_000).saturating_sub(1_000_000_000);
             relative(then, now, hasher);
             rest = inner;
+        } else if let Some((_, number)) = tail.strip_prefix('-').and_then(label) {
+            rest = number;
         }
     }
     rest.hash(hasher);
+}
+
+/// The time in a placeholder's label, and its number.
+fn label(text: &str) -> Option<(&str, &str)> {
+    text.split_once('-').filter(|(time, _)| time.chars().all(|digit| digit.is_ascii_digit()))
 }
 
 fn relative(then: u64, now: u64, hasher: &mut DefaultHasher) {

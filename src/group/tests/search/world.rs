@@ -12,9 +12,7 @@ use crate::cloud::{Acceptance, CloudError, Counts, Deletion, OperationHandle, Pr
 use crate::group::cluster_nodes::ClusterNodes;
 use crate::group::observation::Observation;
 use crate::group::request::{Mutation, NamedNode, NodeKind, Request, RequestKey};
-use crate::group::{
-    Effect, Event, Group, OperationId, PlaceholderNames, PollEnd, ReadResult, Scope, Time, doubt_first,
-};
+use crate::group::{Effect, Event, Group, OperationId, PollEnd, ReadResult, Scope, Time, doubt_first};
 
 /// Wake-ups that are not due within a second come at multiples of this, in milliseconds.
 const STEP: u64 = 10_000;
@@ -65,11 +63,7 @@ pub(super) struct World {
 fn machine(cloud: &Cloud, now: u64, view: &View) -> Option<Group> {
     let (begun, wall) = at(now);
     let observation = Observation::new(reading(cloud, view, Some(view)), begun, wall)?;
-    let names = PlaceholderNames::new(|_, label| {
-        // The label begins with a time, which differs where nothing else does.
-        ProviderId::from(format!("placeholder-{}", label.rsplit('-').next().unwrap_or(label)))
-    });
-    doubt_first(&observation).is_none().then(|| Group::new(observation, names, false))
+    doubt_first(&observation).is_none().then(|| Group::new(observation, false))
 }
 
 impl World {

@@ -60,7 +60,7 @@ proptest! {
         spec in option::of((0..50_u32, 0..50_u32)),
     ) {
         let spec = spec.map(|(min, more)| NodeGroupSpec { min, max: min + more, name: "asg".into() });
-        if let Ok(ReadingWithWarnings { reading, .. }) = read(&group, spec.as_ref()) {
+        if let Ok(ReadingWithWarnings { reading, .. }) = read(&group, spec.as_ref(), "us-east-1") {
             prop_assert!(reading.min <= reading.max, "{:?}", reading);
             prop_assert!(reading.floor <= reading.min, "{:?}", reading);
             prop_assert!(reading.desired <= CAPACITY_MAX, "every missing instance is kept one by one");
@@ -72,7 +72,7 @@ proptest! {
     fn a_missing_size_never_becomes_a_number(group in group()) {
         let sizes = [group.min_size(), group.desired_capacity(), group.max_size()];
         if sizes.iter().any(Option::is_none) {
-            prop_assert!(read(&group, None).is_err());
+            prop_assert!(read(&group, None, "us-east-1").is_err());
         }
     }
 
@@ -87,7 +87,7 @@ proptest! {
             .desired_capacity(nodes * weight)
             .max_size(100 * weight)
             .mixed_instances_policy(MixedInstancesPolicy::builder().launch_template(template).build());
-        let reading = read(&group.build(), None).expect("a good group").reading;
+        let reading = read(&group.build(), None, "us-east-1").expect("a good group").reading;
         prop_assert_eq!(reading.desired, nodes.unsigned_abs());
         prop_assert_eq!((reading.min, reading.max), (0, 100));
         prop_assert_eq!(reading.units_per_node, u32::try_from(weight).ok());
