@@ -17,7 +17,8 @@ const WAIT_PAUSE: Duration = Duration::from_secs(2);
 
 /// Check credentials, permissions, node groups and templates, and say how to fix what is wrong.
 ///
-/// Reads the clouds directly; no server needs to run, and nothing is written. Exits with 1 if it finds an error.
+/// Reads the clouds directly; no server needs to run, and nothing is written. Exits with 1 if a finding is
+/// at least as severe as --fail-on says.
 #[derive(Debug, clap::Args)]
 pub(super) struct Check {
     #[command(flatten)]
@@ -28,7 +29,7 @@ pub(super) struct Check {
     /// The lowest severity that makes the command fail.
     #[arg(long, value_enum, default_value_t = FailOn::Error)]
     fail_on: FailOn,
-    /// Repeat the check until it passes; begin none after this long.
+    /// Repeat the check until it passes, for this long at most. A check that has begun is finished.
     #[arg(long, value_name = "DURATION", value_parser = patience::wait)]
     wait: Option<Duration>,
     /// List the codes of all checks, and check nothing.

@@ -15,7 +15,7 @@ use crate::kubernetes::{self, AUTOSCALER_STATUS_DEFAULT, AutoscalerStatus, Kuber
 /// Compare the sizes of every node group in the cloud, Headcount, the Cluster Autoscaler and Kubernetes.
 ///
 /// Reads the clouds, a running server if --server names one, the Cluster Autoscaler's status ConfigMap and the nodes;
-/// nothing is written. Exits with 1 if they differ, or if the server cannot be read. Operations under way, and groups
+/// nothing is written. Exits with 1 if they differ, or if the server, a source or a group cannot be read. Operations under way, and groups
 /// that cannot grow or shrink, are shown as notes and do not count as differences.
 #[derive(Debug, clap::Args)]
 pub(super) struct Compare {

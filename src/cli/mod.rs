@@ -1,4 +1,5 @@
-//! The command line: one file for each command, without logic of its own.
+//! The command line: one file for each command; and the log, the reload of the configuration and the shutdown, which only
+//! `serve` needs.
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 mod allocator;

@@ -34,7 +34,8 @@ pub(super) fn load_tls(settings: Option<&TlsSettings>) -> Result<Option<Arc<Live
 
 /// Serve the node groups to the Cluster Autoscaler.
 ///
-/// The events of a simulated cloud are printed to stderr.
+/// Listens on 127.0.0.1:8086 for gRPC, and on 127.0.0.1:8087 for probes, metrics and the status page. Needs --config, the
+/// flags of an in-tree provider, or --demo. With --demo, what happens in the simulated cloud is printed to stderr.
 #[derive(Debug, clap::Args)]
 pub(super) struct Serve {
     #[command(flatten)]
@@ -257,7 +258,7 @@ fn local(listener: &TcpListener) -> String {
     listener.local_addr().map(|address| address.to_string()).unwrap_or_default()
 }
 
-/// Ready after the first successful listing of every source, until shutdown begins.
+/// Ready once every source has been listed, or one of them after a minute; until the shutdown begins.
 fn readiness(fleet: &Arc<Fleet>, tls: Option<Arc<LiveTls>>, shutdown: &Shutdown) -> ReadinessCheck {
     let (fleet, shutdown) = (Arc::clone(fleet), shutdown.clone());
     Arc::new(move || {

@@ -28,7 +28,7 @@ const DEMO_GROUP: &str = "auto-scaling";
 /// Measure on one node group that is set aside for it whether a cloud does what Headcount assumes.
 ///
 /// It launches and deletes instances of that group and sets its capacity, so nothing else may use it: it must carry the
-/// tag headcount-verify=allowed, have the minimum 0 and at most two instances. At the end, and after Ctrl-C or an
+/// tag headcount-verify=allowed, have the minimum 0, at most two instances, and a maximum of at least two more than it has. At the end, and after Ctrl-C or an
 /// error, it restores the size that it found; after a kill, the next run does. Without --allow-writes, it only says
 /// what it would do. The report names no account and no group, and is made to be attached to an issue. Exits with 1
 /// if an assumption is broken. With --against, it measures a simulated group that does what a report shows, and exits

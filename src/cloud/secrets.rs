@@ -165,7 +165,7 @@ impl Squeezed {
     /// Line breaks may have been escaped already.
     fn of(text: &str) -> Self {
         let (mut squeezed, mut places) = (String::new(), Vec::new());
-        if !text.contains('\n') && !text.contains("\\n") && !text.contains("\\r") {
+        if !text.contains(['\n', '\r']) && !text.contains("\\n") && !text.contains("\\r") {
             return Self { text: squeezed, places };
         }
         let mut rest = text;

@@ -8,30 +8,30 @@ use super::error::{ConfigError, Located, Place, read_file};
 use super::source::{CloudSettings, Source, SourceContext};
 use super::{Config, Environment};
 
-/// The flags that every command accepts.
+/// The flags of every command that reads a cloud.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arguments {
-    /// The configuration file, headcount.yaml. Cannot be combined with the Cluster Autoscaler's own flags below
+    /// The configuration file, headcount.yaml. Cannot be combined with the Cluster Autoscaler's own flags below.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// The cloud, as for the Cluster Autoscaler
+    /// The cloud, as for the Cluster Autoscaler.
     #[arg(long, value_name = "CLOUD")]
     pub cloud_provider: Option<Provider>,
 
-    /// A node group with its minimum and maximum size; can be repeated
+    /// A node group with its minimum and maximum size; can be repeated.
     #[arg(long, value_name = "MIN:MAX:NAME")]
     pub nodes: Vec<String>,
 
-    /// Find node groups by tags: asg:tag=KEY,KEY=VALUE,… or label:KEY=VALUE,…,min=N,max=N; can be repeated
+    /// Find node groups by tags: asg:tag=KEY,KEY=VALUE,… or label:KEY=VALUE,…,min=N,max=N; can be repeated.
     #[arg(long, value_name = "SPEC")]
     pub node_group_auto_discovery: Vec<String>,
 
-    /// The configuration file of the in-tree provider
+    /// The configuration file of the in-tree provider.
     #[arg(long, value_name = "FILE")]
     pub cloud_config: Option<PathBuf>,
 
-    /// Use a simulated cloud, which needs no account and no configuration
+    /// Use a simulated cloud, which needs no account and no configuration.
     #[arg(
         long,
         conflicts_with_all = ["config", "cloud_provider", "nodes", "node_group_auto_discovery", "cloud_config"]

@@ -22,7 +22,7 @@ impl Fleet {
         if self.contact.called() {
             let now = Instant::now();
             let patience = now + until.saturating_duration_since(now) / 2;
-            tracing::info!("the Cluster Autoscaler calls again after ten minutes; listing all sources");
+            tracing::info!("first call of the Cluster Autoscaler in ten minutes; listing all sources");
             self.quota_watches.values().for_each(QuotaWatch::ask);
             self.list_again(self.sources.iter().filter(|source| !source.is_paused(patience)), patience).await;
         }

@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 use arc_swap::ArcSwapOption;
 use tokio::time::Instant;
 
+use super::limits::ID_BYTES_MAX;
 use crate::cloud::ProviderId;
 
 /// A process that no Cluster Autoscaler has called for this long is a standby: only the leader calls.
@@ -20,8 +21,6 @@ const TAKEOVER_AFTER: Duration = Duration::from_secs(30);
 const ASKED_WITHIN: Duration = Duration::from_secs(5 * 60);
 /// The most nodes without a group that are remembered.
 const UNMATCHED_MAX: usize = 10_000;
-/// Longer IDs are not remembered: no cloud has any, and a caller may send many of some MiB.
-const ID_BYTES_MAX: usize = 1024;
 
 /// What is known about the calling Cluster Autoscaler.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -105,6 +104,10 @@ impl Contact {
             return;
         }
         let mut unmatched = lock(&self.unmatched);
+        if let Some((_, asked)) = unmatched.get_mut(&id) {
+            *asked = Instant::now();
+            return;
+        }
         if unmatched.len() >= UNMATCHED_MAX {
             unmatched.retain(|_, (_, asked)| asked.elapsed() <= ASKED_WITHIN);
         }

@@ -25,7 +25,8 @@ async fn write(writer: &mut EventWriter, notices: &mut Receiver<Notice>) {
             Err(RecvError::Closed) => return,
         };
         match writer.warn(reason, &note).await {
-            Ok(_) => has_failed = false,
+            // One that was left out, so that there are not too many, shows nothing.
+            Ok(is_written) => has_failed &= !is_written,
             Err(error) if !has_failed => {
                 has_failed = true;
                 tracing::warn!(%error, "Kubernetes Event cannot be written; later ones are tried too");

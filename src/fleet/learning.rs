@@ -7,7 +7,7 @@
 mod devices;
 mod implausible_log;
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -111,7 +111,7 @@ impl Learner {
             judge: Arc::new(judge),
             uses,
             implausible: ImplausibleLog::default(),
-            unread_drivers: BTreeMap::new(),
+            unread_drivers: BTreeSet::new(),
             slices: FailureLog::of(
                 "ResourceSlices cannot be watched; the devices of nodes are not learned",
                 "ResourceSlices can be watched again; the devices of nodes are learned",
@@ -196,8 +196,8 @@ struct Learning {
     judge: Arc<Judge>,
     uses: NodeUse,
     implausible: ImplausibleLog,
-    /// Drivers that were logged because their slices cannot be read, and why.
-    unread_drivers: BTreeMap<String, String>,
+    /// Drivers whose slices cannot be read, and that were logged.
+    unread_drivers: BTreeSet<String>,
     slices: FailureLog,
     nodes: FailureLog,
     saving: FailureLog,
@@ -342,10 +342,11 @@ impl Learning {
         let Some(Some(by_node)) = self.slices.unless(slices.by_node()) else { return false };
         let now = SystemTime::now();
         let Devices { reports, settled, unread } = Devices::of(reports, &by_node, now);
+        self.unread_drivers.retain(|driver| unread.contains_key(driver));
         for (driver, reason) in unread {
-            if self.unread_drivers.len() < DRIVERS_LOGGED_MAX && !self.unread_drivers.contains_key(&driver) {
+            if self.unread_drivers.len() < DRIVERS_LOGGED_MAX && !self.unread_drivers.contains(&driver) {
                 tracing::warn!(driver, reason, "the ResourceSlices of a driver cannot be used in templates");
-                self.unread_drivers.insert(driver, reason);
+                self.unread_drivers.insert(driver);
             }
         }
         self.learned.learn_devices(&reports, &settled, Day::of(now))

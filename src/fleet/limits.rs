@@ -28,7 +28,7 @@ pub(crate) const POLL_MIN: Duration = Duration::from_secs(1);
 /// A scale-up is polled this long after it was accepted, and after half of its time so far: what fails at once is
 /// listed within 3 s.
 pub(crate) const POLL_LAUNCH_MIN: Duration = Duration::from_millis(2_500);
-/// ... and at this interval in the end: as often as CA looks, by default.
+/// The longest interval between two polls of a scale-up: CA looks as often by default.
 pub(crate) const POLL_LAUNCH_MAX: Duration = Duration::from_secs(10);
 /// The longest pause between two polls, whatever the cloud asks for: a failure that shows late is a scale-up that comes
 /// late.

@@ -1,4 +1,4 @@
-//! The core: which groups exist, how big they are, and every decision to change them.
+//! Runs the node groups: lists the sources, drives one keeper for each group, and serves the snapshot.
 //!
 //! ```text
 //!   source ──listing──▶ keeper (one per group) ──status──▶ snapshot ◀── every read

@@ -61,12 +61,16 @@ impl Store {
         self.load().served(key).map(|(_, view)| Arc::clone(view))
     }
 
-    /// Notes why a group that was never served cannot be read; `None` once it can be, or is gone. Returns whether that
-    /// is new.
+    /// Notes why a group that is not served cannot be read; `None` once it can be, or is gone. Returns whether there was
+    /// none before, or one of another kind.
     pub(super) fn note_unread(&self, key: &GroupKey, reason: Option<String>) -> bool {
         let mut unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
         match reason {
-            Some(reason) => unread.insert(key.clone(), reason).is_none(),
+            Some(reason) => {
+                let kind = |reason: &str| reason.split(':').next().unwrap_or_default().to_owned();
+                let new = kind(&reason);
+                unread.insert(key.clone(), reason).is_none_or(|before| kind(&before) != new)
+            }
             None => unread.remove(key).is_some(),
         }
     }
@@ -165,7 +169,12 @@ impl Draft {
             Some((id, view)) => (Arc::clone(id), Some(Arc::clone(view))),
             None => {
                 self.admit(&key);
-                (self.served_id(&key), None)
+                let id = self.served_id(&key);
+                if *id == *key.spare_id() {
+                    tracing::warn!(group = %id, taken = %key.name, "another node group is served under the ID of this \
+                        one, which gets another ID");
+                }
+                (id, None)
             }
         };
         view.status = self.spelled(view.status);
@@ -331,12 +340,7 @@ impl Draft {
         let shared = self.owners.get(&key.name).is_some_and(|owners| owners.iter().any(|owner| *owner != key.source));
         let id: Arc<str> = if shared { key.to_string().into() } else { Arc::clone(&key.name.0) };
         match self.snapshot.groups.get(&id) {
-            Some(other) if other.key != *key => {
-                let own = key.spare_id();
-                tracing::warn!(group = own, taken = %id, "another node group is served under the ID of this one, which \
-                    gets another ID");
-                own.into()
-            }
+            Some(other) if other.key != *key => key.spare_id().into(),
             _ => id,
         }
     }

@@ -159,8 +159,8 @@ impl fmt::Debug for ServiceTotals {
 
 impl Collector for ServiceTotals {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        // Exact up to 2^32.
-        let exact = |total: u64| f64::from(u32::try_from(total).unwrap_or(u32::MAX));
+        #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
+        let exact = |total: u64| total as f64;
         for (spec, total) in [(&REJECTED, self.refusals.total()), (&ESTIMATES, self.prices.estimates())] {
             samples(&mut encoder, spec, &mut String::new())?.write(&[], exact(total))?;
         }

@@ -1,5 +1,6 @@
 //! The fifteen RPCs of the protocol, each translated into a call to the fleet. Once the fleet is ready, only `Refresh`,
-//! the mutations and a template that is built for the first time wait for anything.
+//! the mutations, a template that is built for the first time, and the first call after ten minutes without one wait for
+//! anything.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -47,7 +48,7 @@ pub(super) struct Service {
 type Reply<T> = Result<Response<T>, Status>;
 
 impl Service {
-    /// Waits for the first good observation of each source, until the caller's deadline.
+    /// Notes the call, and waits until the fleet is ready, or until the caller's deadline.
     async fn ready<T>(&self, request: &Request<T>) -> Result<Deadline, Status> {
         let deadline = deadline_of(request);
         self.fleet.note_call(deadline.respond_by).await;

@@ -107,7 +107,7 @@ impl KubernetesApi for Client {
 
     async fn list_nodes(&self) -> Result<Vec<Node>, KubernetesError> {
         let listing = tokio::time::timeout(NODE_LIST.time(), self.all_nodes()).await;
-        listing.unwrap_or_else(|_elapsed| Err(KubernetesError::too_long("list nodes")))
+        listing.unwrap_or(Err(KubernetesError::Slow { operation: "list nodes", limit: NODE_LIST.time() }))
     }
 
     async fn check_nodes(&self) -> Result<(), KubernetesError> {

@@ -1,5 +1,7 @@
 //! Why a call to the API server failed. None of these calls is retried at once: the next poll is the retry.
 
+use std::time::Duration;
+
 use hyper::StatusCode;
 use kube::runtime::watcher;
 use thiserror::Error;
@@ -31,7 +33,15 @@ pub enum KubernetesError {
         /// The API server's own words, short.
         message: String,
     },
-    /// A list that has too many pages, or takes too long.
+    /// No complete list in time.
+    #[error("{operation}: no complete list within {} s; is the API server overloaded?", limit.as_secs())]
+    Slow {
+        /// The call.
+        operation: &'static str,
+        /// The time.
+        limit: Duration,
+    },
+    /// A list that has too many pages.
     #[error("{operation}: the list has more pages than any cluster needs, or does not end")]
     TooLong {
         /// The call.

@@ -28,6 +28,8 @@ pub const NODES_MAX: usize = 10_000;
 const PAGE_NODES: u32 = 100;
 /// How long to wait before nodes are listed again because a watch cannot be resumed.
 const RELIST_PAUSE: Duration = Duration::from_secs(1);
+/// The longest such wait, where no watch that is started lasts.
+const RELIST_PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// A watch of all nodes. It ends when this is dropped.
 #[must_use = "the watch ends when this is dropped"]
@@ -123,13 +125,19 @@ fn insert(nodes: &mut Nodes, node: Node) -> bool {
 }
 
 async fn follow(nodes: Api<ApiNode>, transport: Transport, state: Arc<watch::Sender<State>>) {
+    let mut pause = RELIST_PAUSE;
     loop {
         let config = watcher::Config::default().page_size(PAGE_NODES);
         let mut events = pin!(watcher(nodes.clone(), config).default_backoff());
         while let Some(event) = events.next().await {
             let watches_accepted = transport.node_watches_accepted();
             match event.map_err(KubernetesError::of_watch) {
-                Ok(event) => apply(&state, project(event)),
+                Ok(event) => {
+                    if matches!(event, Event::Apply(_) | Event::Delete(_)) {
+                        pause = RELIST_PAUSE;
+                    }
+                    apply(&state, project(event));
+                }
                 // Not a failure: a new watcher starts with a list. kube's own would retry forever where the API server
                 // refuses to start a watch with this.
                 Err(error) if error.is_expired() => break,
@@ -139,7 +147,8 @@ async fn follow(nodes: Api<ApiNode>, transport: Transport, state: Arc<watch::Sen
                 }
             }
         }
-        sleep(RELIST_PAUSE).await;
+        sleep(pause).await;
+        pause = (pause * 2).min(RELIST_PAUSE_MAX);
     }
 }
 

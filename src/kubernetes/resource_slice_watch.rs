@@ -31,6 +31,8 @@ const SLICE_BYTES_MAX: usize = 256 << 10;
 const PAGE_SLICES: u32 = 50;
 /// How long to wait before slices are listed again because a watch cannot be resumed.
 const RELIST_PAUSE: Duration = Duration::from_secs(1);
+/// The longest such wait, where no watch that is started lasts.
+const RELIST_PAUSE_MAX: Duration = Duration::from_secs(60);
 /// How long to wait where the API server has no such resource.
 const ABSENT_PAUSE: Duration = Duration::from_secs(10 * 60);
 
@@ -169,14 +171,21 @@ fn of_node(object: &DynamicObject) -> Option<ResourceSlice> {
 }
 
 async fn follow(slices: Api<DynamicObject>, transport: Transport, state: Arc<watch::Sender<State>>) {
+    let mut next_pause = RELIST_PAUSE;
     loop {
         let config = watcher::Config::default().page_size(PAGE_SLICES);
         let mut events = pin!(watcher(slices.clone(), config).default_backoff());
-        let mut pause = RELIST_PAUSE;
+        let mut pause = next_pause;
+        next_pause = (next_pause * 2).min(RELIST_PAUSE_MAX);
         while let Some(event) = events.next().await {
             let watches_accepted = transport.slice_watches_accepted();
             match event.map_err(KubernetesError::of_slice_watch) {
-                Ok(event) => apply(&state, event),
+                Ok(event) => {
+                    if matches!(event, Event::Apply(_) | Event::Delete(_)) {
+                        (pause, next_pause) = (RELIST_PAUSE, 2 * RELIST_PAUSE);
+                    }
+                    apply(&state, event);
+                }
                 Err(error) if error.is_expired() => break,
                 // Before Kubernetes 1.34, or with the API turned off: there are no slices.
                 Err(error) if error.is_gone() => {
@@ -202,7 +211,11 @@ fn apply(state: &watch::Sender<State>, event: Event<DynamicObject>) {
         is_first_over_limit = state.is_over_limit && !before;
     });
     if is_first_over_limit {
-        tracing::warn!(limit = SLICES_MAX, "the cluster has too many ResourceSlices; the rest of them are ignored");
+        tracing::warn!(
+            slices_max = SLICES_MAX,
+            bytes_max = BYTES_MAX,
+            "the cluster has more ResourceSlices than Headcount keeps; the rest of them are ignored"
+        );
     }
 }
 

@@ -89,7 +89,7 @@ pub struct BudgetStatus {
     pub name: String,
     /// The group that it covers, if each group has its own.
     pub group: Option<String>,
-    /// The remaining calls; absent if the cloud has not reported them.
+    /// The remaining calls; `null` if the cloud has not reported them.
     pub remaining: Option<u64>,
     /// For how much longer no call that it covers will be sent.
     pub paused_seconds: u64,

@@ -21,6 +21,7 @@ pub use document::{
 };
 
 use super::rendering::{Page, PageKind, Renderings};
+use crate::cloud::text::printable_json;
 use crate::fleet::Fleet;
 
 /// Nothing may be loaded or run; the only style is the page's own.
@@ -79,8 +80,8 @@ async fn respond(
     let render = move || {
         let document = Document::of(&statusz.fleet);
         Some(if is_json {
-            let json = serde_json::to_string_pretty(&document).ok()? + "\n";
-            Page { content_type: "application/json", body: json.into() }
+            let json = serde_json::to_string_pretty(&document).ok()?;
+            Page { content_type: "application/json", body: (printable_json(&json).into_owned() + "\n").into() }
         } else {
             Page { content_type: "text/html; charset=utf-8", body: page::page(&document).into() }
         })

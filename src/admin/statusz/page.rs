@@ -3,6 +3,7 @@
 use std::fmt::{self, Write as _};
 
 use super::document::{Autoscaler, DecisionEntry, Document, GroupEntry, SourceStatus};
+use crate::cloud::text::printable;
 
 const STYLE: &str = include_str!("page.css");
 
@@ -11,17 +12,13 @@ struct Text<'a>(&'a str);
 
 impl fmt::Display for Text<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for character in self.0.chars() {
+        for character in printable(self.0).chars() {
             match character {
                 '&' => formatter.write_str("&amp;")?,
                 '<' => formatter.write_str("&lt;")?,
                 '>' => formatter.write_str("&gt;")?,
                 '"' => formatter.write_str("&quot;")?,
                 '\'' => formatter.write_str("&#39;")?,
-                // Control characters have no place in a page, and the ones that change the writing direction can forge
-                // it.
-                '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => formatter.write_char('\u{fffd}')?,
-                control if control.is_control() && control != '\n' => formatter.write_char('\u{fffd}')?,
                 other => formatter.write_char(other)?,
             }
         }
@@ -241,7 +238,7 @@ mod tests {
         let html = page(&Document { sources, groups, decisions, ..Document::default() });
         assert!(!html.contains("<script"), "{html}");
         assert!(!html.contains('\u{202e}') && !html.contains('\u{7}'));
-        assert!(html.contains("&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#39;&amp;\u{fffd}\u{fffd}"));
+        assert!(html.contains("&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#39;&amp;"));
     }
 
     #[test]

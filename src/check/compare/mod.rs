@@ -108,6 +108,14 @@ pub fn compare(sides: &Sides) -> Comparison {
             notes.push(format!("this command cannot read source {}: {problem}", source.name));
         }
     }
+    let unread_groups: BTreeMap<&str, &str> = sides
+        .cloud
+        .sources
+        .iter()
+        .flat_map(|source| &source.unread_groups)
+        .map(|(name, why)| (name.as_str(), why.as_str()))
+        .collect();
+    notes.extend(unread_groups.iter().map(|(name, why)| format!("{name} cannot be read: {why}")));
     let cloud = by_id(&sides.cloud.groups);
     let served = headcount.map(|document| by_id(&document.groups)).unwrap_or_default();
     let autoscaler: BTreeMap<&str, &AutoscalerGroup> = sides
@@ -117,6 +125,12 @@ pub fn compare(sides: &Sides) -> Comparison {
         .map(|group| (group.name.as_str(), group))
         .collect();
     let ids: BTreeSet<&str> = cloud.keys().chain(served.keys()).chain(autoscaler.keys()).copied().collect();
+    let is_group_unread = |id: &str| {
+        sides.cloud.sources.iter().any(|source| {
+            let name = id.strip_prefix(source.name.as_str()).and_then(|rest| rest.strip_prefix('/')).unwrap_or(id);
+            source.unread_groups.contains_key(id) || source.unread_groups.contains_key(name)
+        })
+    };
     let is_unread = |group: &GroupEntry| unread.iter().any(|source| source.name == group.source);
     // Where two sources have a group of one name, its ID begins with the source. This command does not know that while
     // it cannot read one of them.
@@ -135,7 +149,7 @@ pub fn compare(sides: &Sides) -> Comparison {
         let known = Known {
             headcount: headcount.is_some(),
             autoscaler: sides.autoscaler.is_ok(),
-            cloud: !has_another_id(id) && !served.is_some_and(is_unread),
+            cloud: !has_another_id(id) && !served.is_some_and(is_unread) && !is_group_unread(id),
         };
         let mut row = row(id, listed, served, autoscaler.get(id).copied(), known, nodes);
         if let (Ok(status), Some(group)) = (&sides.autoscaler, autoscaler.get(id)) {
@@ -151,7 +165,7 @@ pub fn compare(sides: &Sides) -> Comparison {
 struct Known {
     headcount: bool,
     autoscaler: bool,
-    /// Whether this command reads the group's source, and lists the group by the ID that the server has for it.
+    /// Whether this command reads the group and its source, and lists the group by the ID that the server has for it.
     cloud: bool,
 }
 
@@ -170,7 +184,7 @@ fn row(
     let mut differences = Vec::new();
     match (cloud, served) {
         _ if !known.headcount => {}
-        (Some(_), None) | (None, Some(_)) if !known.cloud => {}
+        (Some(_), None) | (None, Some(_) | None) if !known.cloud => {}
         (Some(_), None) => differences.push("the cloud has the group, but Headcount does not serve it".to_owned()),
         (None, Some(_)) => differences.push("Headcount serves the group, but the cloud does not list it".to_owned()),
         (Some(cloud), Some(served)) => differences.extend(headcount_differs(cloud, served)),

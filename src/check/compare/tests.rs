@@ -50,6 +50,22 @@ fn a_source_that_this_command_cannot_read_is_a_note_and_no_difference() {
 }
 
 #[test]
+fn a_group_that_this_command_cannot_read_is_a_note_and_no_difference() {
+    let mut sides = sides(Some(group("web", 7)), seen("web", 7), 7);
+    sides.cloud = document(Vec::new());
+    assert!(!compare(&sides).agrees(), "the cloud does not list it");
+    let unread_groups = [("web".to_owned(), "denied".to_owned())].into();
+    sides.cloud.sources =
+        vec![SourceStatus { name: "us".to_owned(), ready: true, unread_groups, ..SourceStatus::default() }];
+    for server in [sides.server.take(), None] {
+        sides.server = server;
+        let comparison = compare(&sides);
+        assert!(comparison.agrees(), "{comparison:?}");
+        assert_eq!(comparison.notes, ["web cannot be read: denied"]);
+    }
+}
+
+#[test]
 fn each_difference_names_the_sides_and_their_values() {
     let autoscaler = AutoscalerGroup {
         scale_up: ScaleUp {

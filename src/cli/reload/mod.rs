@@ -104,14 +104,15 @@ impl Reload {
     pub(super) async fn run(&mut self, target: &mut Target) {
         let mut checks = interval(CHECK_EVERY);
         checks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let has_credentials = self.arguments.is_some() && self.config.sources.iter().any(has_credentials);
         loop {
+            // A reload may bring the first ones.
+            let may_change = self.arguments.is_some() && self.config.sources.iter().any(has_credentials);
             tokio::select! {
                 hangup = self.hangups.recv() => match hangup {
                     Some(()) => self.reload(target).await,
                     None => return,
                 },
-                _ = checks.tick(), if has_credentials => self.renew_credentials(target).await,
+                _ = checks.tick(), if may_change => self.renew_credentials(target).await,
             }
         }
     }
@@ -149,7 +150,7 @@ impl Reload {
         }
         self.counts.count(is_followed);
         let (changed, restart) = differences(&self.config, &new, &self.zones);
-        if changed.is_empty() && restart.is_empty() {
+        if is_followed && changed.is_empty() && restart.is_empty() {
             info!("configuration reloaded; nothing has changed");
             return;
         }
@@ -184,7 +185,7 @@ impl Reload {
                 true
             }
             Err(error) => {
-                error!(%error, "changes to learn: cannot be applied; continuing with the previous settings");
+                error!(%error, "learn and kubernetes.taints cannot be applied; their previous values stay in use");
                 false
             }
         }

@@ -59,7 +59,7 @@ impl Judge {
         Self { clouds, cluster }
     }
 
-    /// Compares all groups with these nodes; `None` if nodes cannot be read.
+    /// Compares all groups with these nodes. `nodes` is `None` if they cannot be read.
     pub(in crate::fleet) async fn compare(&self, snapshot: &Snapshot, nodes: Option<&[Arc<Node>]>) {
         let nodes: HashSet<ProviderId> = nodes
             .unwrap_or_default()
@@ -115,7 +115,7 @@ impl Judge {
             tracing::warn!(
                 %group, instances = ids.len(),
                 "node group seems to belong to another cluster: none of its instances is a node of this one; \
-                    deletions are refused"
+                    they are deleted only with foreign: allow"
             );
         }
     }

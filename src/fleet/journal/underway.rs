@@ -36,7 +36,7 @@ struct Entry {
     done_at: Option<u32>,
     /// Whether the cloud is polled for its outcome.
     is_polled: bool,
-    /// Whether its end was returned. The core may follow it for longer.
+    /// Whether its end was returned. The group may follow it for longer.
     has_ended: bool,
 }
 

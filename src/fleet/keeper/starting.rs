@@ -60,7 +60,9 @@ impl StartingKeeper {
                     return None;
                 }
                 Err(error) => {
-                    if self.context.store.note_unread(&self.key, Some(error.to_string())) {
+                    // What a keeper that panicked has published is still served.
+                    let is_served = self.context.store.serves(&self.key);
+                    if !is_served && self.context.store.note_unread(&self.key, Some(error.to_string())) {
                         tracing::warn!(group = %self.key, %error, "node group cannot be read; not served until it \
                             can be");
                     }

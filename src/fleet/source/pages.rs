@@ -15,6 +15,15 @@ use crate::fleet::limits::{ADOPTION_LIMIT, FIRST_ADOPTION_LIMIT, PAGE_LIMIT};
 use crate::fleet::mailbox::{Adoption, Message};
 use crate::fleet::snapshot::GroupKey;
 
+/// What is wrong with a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reported {
+    /// It is in the configuration and does not exist.
+    Absent,
+    /// It cannot be understood.
+    Broken,
+}
+
 /// One listing, as far as its pages have arrived.
 pub(super) struct Listed {
     begun: Instant,
@@ -22,13 +31,15 @@ pub(super) struct Listed {
     page_begun: Instant,
     pages: usize,
     seen: HashSet<GroupName>,
+    /// Groups of the configuration that do not exist.
+    absent: HashSet<GroupName>,
     /// Given to each keeper with its reading.
     adoption: Adoption,
 }
 
 impl Listed {
     pub(super) fn begin(begun: Instant, adoption: Adoption) -> Self {
-        Self { begun, page_begun: begun, pages: 0, seen: HashSet::new(), adoption }
+        Self { begun, page_begun: begun, pages: 0, seen: HashSet::new(), absent: HashSet::new(), adoption }
     }
 }
 
@@ -63,7 +74,7 @@ impl Watcher {
     fn hand_out(&mut self, page: Listing, listed: &mut Listed) {
         for reading in page.groups {
             let name = reading.name.clone();
-            self.unreadable_logged.remove(&name);
+            self.end_report(&name);
             if !self.serves(&reading) {
                 continue;
             }
@@ -73,29 +84,42 @@ impl Watcher {
             self.tell(name, message);
         }
         for (name, reason) in page.broken {
-            let keeper = self.keepers.get(&name);
-            if let Some(keeper) = keeper {
-                let (reason, adoption) = (reason.clone(), listed.adoption.clone());
-                let message = Message::Unreadable { reason, begun: listed.page_begun, adoption };
-                let _busy_keepers_read_themselves = keeper.try_send(message);
-            }
-            if self.unreadable_logged.insert(name.clone()) {
-                match keeper.is_some() {
+            let is_served = self.context.store.serves(&self.key(&name));
+            if self.reported.insert(name.clone(), Reported::Broken) != Some(Reported::Broken) {
+                match is_served {
                     true => tracing::warn!(source = %self.name, group = %name, %reason, "node group cannot be \
                         understood; serving the last reading"),
                     false => tracing::warn!(source = %self.name, group = %name, %reason, "node group cannot be \
                         understood; it is not served yet"),
                 }
             }
+            if !is_served {
+                self.context.store.note_unread(&self.key(&name), Some(reason.clone()));
+            }
+            if let Some(keeper) = self.keepers.get(&name) {
+                let message =
+                    Message::Unreadable { reason, begun: listed.page_begun, adoption: listed.adoption.clone() };
+                let _busy_keepers_read_themselves = keeper.try_send(message);
+            }
             listed.seen.insert(name);
         }
         for name in page.absent {
-            if self.unreadable_logged.insert(name.clone()) {
+            if self.reported.insert(name.clone(), Reported::Absent) != Some(Reported::Absent) {
                 tracing::warn!(source = %self.name, group = %name, "node group is in the configuration but does not \
                     exist");
             }
+            listed.absent.insert(name);
         }
         self.note_age(listed);
+    }
+
+    /// Nothing is wrong with a group any more, or it is gone.
+    fn end_report(&mut self, name: &GroupName) {
+        let reported = self.reported.remove(name);
+        // A keeper says itself what it cannot read.
+        if reported == Some(Reported::Broken) && !self.keepers.contains_key(name) {
+            self.context.store.note_unread(&self.key(name), None);
+        }
     }
 
     /// Whether no other source serves this group.
@@ -131,8 +155,11 @@ impl Watcher {
 
     /// Looks for the groups that no page had, and waits until all keepers have adopted their readings.
     pub(super) async fn finish(&mut self, listed: Listed, mut all_adopted: mpsc::Receiver<()>) {
-        let Listed { begun, pages, seen, adoption, .. } = listed;
+        let Listed { begun, pages, seen, absent, adoption, .. } = listed;
         self.page_ages.truncate(pages);
+        let is_over = |name: &&GroupName| !seen.contains(*name) && !absent.contains(*name);
+        let over: Vec<_> = self.reported.keys().filter(is_over).cloned().collect();
+        over.iter().for_each(|name| self.end_report(name));
         self.ask_for_missing(&seen, begun, &adoption);
         drop(adoption);
         let is_first = self.health.borrow().good.is_none();
@@ -166,7 +193,7 @@ impl Watcher {
         let keeper = match self.keepers.get(&name).filter(|keeper| !keeper.is_closed()) {
             Some(keeper) => keeper.clone(),
             None => {
-                if self.health.borrow().good.is_some() {
+                if self.health.borrow().good.is_some() && !self.keepers.contains_key(&name) {
                     tracing::info!(source = %self.name, group = %name, "new node group found");
                 }
                 let keeper = keeper::start(self.key(&name), self.context.clone());

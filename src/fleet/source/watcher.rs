@@ -1,7 +1,7 @@
 //! Lists a source repeatedly: decides when the next listing is due and how long to pause after a failure, and reports
 //! both.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::sync::watch::error::RecvError;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
-use super::pages::Listed;
+use super::pages::{Listed, Reported};
 use super::{Health, Rhythm};
 use crate::cloud::{CloudError, GroupName};
 use crate::fleet::keeper::KeeperContext;
@@ -27,8 +27,8 @@ pub(super) struct Watcher {
     pub(super) health: watch::Sender<Health>,
     wishes: watch::Receiver<u64>,
     pub(super) keepers: BTreeMap<GroupName, mpsc::Sender<Message>>,
-    /// Groups that were already reported in the log.
-    pub(super) unreadable_logged: HashSet<GroupName>,
+    /// What the log says is wrong with a group, as long as listings show it.
+    pub(super) reported: HashMap<GroupName, Reported>,
     /// For each page number, when the last page of that number was requested.
     pub(super) page_ages: Vec<Instant>,
     /// Whether the last listing took longer than the refresh interval.
@@ -51,7 +51,7 @@ impl Watcher {
             health,
             wishes,
             keepers: BTreeMap::new(),
-            unreadable_logged: HashSet::new(),
+            reported: HashMap::new(),
             page_ages: Vec::new(),
             is_slow: false,
             failures: 0,

@@ -89,11 +89,16 @@ fn reason_of_failure(error: &io::Error) -> String {
     let text = error.to_string();
     let reasons = [
         ("InvalidContentType", "it does not speak TLS"),
-        ("UnknownIssuer", "its certificate is not of grpc.tls.clientCa"),
+        ("UnknownIssuer", "its certificate was not issued by a CA in grpc.tls.clientCa"),
         ("peer sent no certificates", "it has no client certificate; set cert and key in CA's cloud-config"),
         ("certificate expired", "its certificate has expired; CA reads a new one only when it starts"),
         ("fatal alert: UnknownCA", "it rejects this server's certificate; check cacert in CA's cloud-config"),
-        ("fatal alert: BadCertificate", "it rejects this server's certificate; check address in CA's cloud-config"),
+        // Go, and so CA, sends this for an unknown CA, another name and an expired certificate alike.
+        (
+            "fatal alert: BadCertificate",
+            "it rejects this server's certificate; check cacert and address in CA's cloud-config, and that the \
+             certificate has not expired",
+        ),
     ];
     match reasons.iter().find(|(words, _)| text.contains(words)) {
         Some((_, reason)) => format!("{reason} (TLS: {text})"),
@@ -133,7 +138,9 @@ mod tests {
         let theirs = of("received fatal alert: UnknownCA");
         assert!(theirs.starts_with("it rejects this server's certificate") && theirs.contains("UnknownCA"), "{theirs}");
         let ours = of("invalid peer certificate: UnknownIssuer");
-        assert!(ours.starts_with("its certificate is not of grpc.tls.clientCa"), "{ours}");
+        assert!(ours.starts_with("its certificate was not issued by a CA in grpc.tls.clientCa"), "{ours}");
+        let of_go = of("received fatal alert: BadCertificate");
+        assert!(of_go.contains("cacert and address"), "CA sends it for an unknown CA, too: {of_go}");
         assert!(of("received corrupt message of type InvalidContentType").starts_with("it does not speak TLS"));
         assert_eq!(of("something else"), "the TLS handshake failed: something else");
     }

@@ -47,7 +47,7 @@ impl Refusals {
     pub(super) fn log(&self) {
         let Some((clients, (client, reason))) = self.due(Instant::now()) else { return };
         let client = client.map(field::display);
-        warn!(client, reason = ?reason, clients, "clients rejected; the reason is that of the last one");
+        warn!(client, reason = ?reason, clients, "clients were rejected on the gRPC port; this line has their number, and the last one with its reason");
     }
 
     fn due(&self, now: Instant) -> Option<(u64, (Option<SocketAddr>, String))> {

@@ -131,8 +131,8 @@ impl LearnedDriver {
 }
 
 /// What the newest node has, less the attributes that are not the same on all nodes, each capacity the lowest of
-/// today's nodes. `None` if more attributes differ than a device can have: a driver that gives them other names again and
-/// again would fill the ConfigMap.
+/// today's nodes. If more attributes differ than a device can have, the driver gives them other names again and again:
+/// then none is kept, as their names would fill the ConfigMap.
 fn merge(known: Option<LearnedDriver>, reports: &[&DriverReport], today: Day) -> Option<LearnedDriver> {
     let newest = reports.iter().max_by_key(|report| (&report.created, &report.node))?;
     let mut varying = known.as_ref().map(|known| known.varying.clone()).unwrap_or_default();
@@ -145,9 +145,8 @@ fn merge(known: Option<LearnedDriver>, reports: &[&DriverReport], today: Day) ->
             varying.extend(device.attributes.iter().filter(differs).map(|(name, _)| name.clone()));
         });
     }
-    if varying.len() > LearnedDriver::VARYING_MAX {
-        return None;
-    }
+    let all_vary = varying.len() >= LearnedDriver::VARYING_MAX;
+    let varying: BTreeSet<String> = varying.into_iter().take(LearnedDriver::VARYING_MAX).collect();
     for report in reports {
         each_pair(&mut slices, &report.slices, |device, other| {
             device.attributes.retain(|name, _| other.attributes.contains_key(name));
@@ -158,7 +157,7 @@ fn merge(known: Option<LearnedDriver>, reports: &[&DriverReport], today: Day) ->
         });
     }
     for device in slices.iter_mut().flat_map(|slice| &mut slice.devices) {
-        device.attributes.retain(|name, _| !varying.contains(name));
+        device.attributes.retain(|name, _| !all_vary && !varying.contains(name));
     }
     // Equal slices keep their node: otherwise each new node would be a change to save.
     let node = known.filter(|known| *known.slices == slices && known.varying == varying).map(|known| known.by.node);
@@ -231,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_whose_attributes_keep_changing_is_not_promised() {
+    fn a_driver_whose_attributes_keep_changing_is_promised_without_any() {
         let with = |value: &str| -> DeviceSlice {
             let attributes: serde_json::Map<_, _> = (0..=LearnedDriver::VARYING_MAX)
                 .map(|number| (format!("a{number}"), json!({"string": value})))
@@ -241,9 +240,15 @@ mod tests {
         };
         let mut learned = LearnedDrivers::default();
         learned.learn(&[report("a", "2026-01", with("x"))], &BTreeSet::new(), day("2026-01-01"));
-        assert_eq!(learned.iter().count(), 1);
-        learned.learn(&[report("a", "2026-01", with("y"))], &BTreeSet::new(), day("2026-01-02"));
-        assert_eq!(learned.iter().count(), 0);
+        let promised = |learned: &LearnedDrivers| {
+            let (_, driver) = learned.iter().next().expect("a driver");
+            (driver.slices[0].devices[0].attributes.len(), driver.varying.len())
+        };
+        assert_eq!(promised(&learned), (LearnedDriver::VARYING_MAX + 1, 0));
+        for (look, value) in ["2026-01-02", "2026-01-03", "2026-01-04"].iter().zip(["y", "y", "z"]) {
+            learned.learn(&[report("a", "2026-01", with(value))], &BTreeSet::new(), day(look));
+            assert_eq!(promised(&learned), (0, LearnedDriver::VARYING_MAX), "{look}");
+        }
     }
 
     #[test]

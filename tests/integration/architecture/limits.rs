@@ -31,7 +31,7 @@ const EXEMPT: [(&str, &str); 6] = [
 
 const INTRODUCTION: &str = "\
 Everything that others send is read within one table of limits, `src/limits.rs`. A file that reads without a row of it fails a test.
-Where no time is stated, it is a file on this machine, or the call that it is a part of has a limit.
+A row without a time is a file on this machine, or a part of a call that has a time limit of its own.
 
 | what is read | bytes | time | where |
 | --- | --- | --- | --- |";

@@ -89,7 +89,7 @@ async fn learning_begins_and_ends_at_sighup_and_a_kubeconfig_that_cannot_be_used
     promises(&mut client, "7900000Ki").await;
 
     reload(&from("bad"));
-    let line = server.logged("changes to learn: cannot be applied; continuing with the previous settings");
+    let line = server.logged("learn and kubernetes.taints cannot be applied; their previous values stay in use");
     assert!(line.contains("nowhere"), "{line}");
     assert_eq!((reloads(&server, "success"), reloads(&server, "failure")), ("1".to_owned(), "1".to_owned()));
     api.set_nodes([mk_node("one", &id, 7_800_000)]);

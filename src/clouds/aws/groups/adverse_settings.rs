@@ -185,11 +185,7 @@ fn scaled_by(name: &str, policies: &[String]) -> AdverseSetting {
              AWS chooses the instances to terminate",
             policies.join(", ")
         ),
-        advice: format!(
-            "delete them: aws autoscaling delete-policy --auto-scaling-group-name {} --policy-name {}",
-            shell_word(name),
-            shell_word(policies.first().map_or("", String::as_str))
-        ),
+        advice: delete_each(name, "delete-policy", "--policy-name", policies),
     }
 }
 
@@ -203,13 +199,16 @@ fn scheduled(name: &str, actions: &[String]) -> AdverseSetting {
              not set, and AWS chooses the instances to terminate",
             actions.join(", ")
         ),
-        advice: format!(
-            "delete them: aws autoscaling delete-scheduled-action --auto-scaling-group-name {} --scheduled-action-name \
-             {}",
-            shell_word(name),
-            shell_word(actions.first().map_or("", String::as_str))
-        ),
+        advice: delete_each(name, "delete-scheduled-action", "--scheduled-action-name", actions),
     }
+}
+
+fn delete_each(group: &str, command: &str, option: &str, names: &[String]) -> String {
+    let group = shell_word(group);
+    let delete = |name: &String| {
+        format!("aws autoscaling {command} --auto-scaling-group-name {group} {option} {}", shell_word(name))
+    };
+    format!("delete them: {}", names.iter().map(delete).collect::<Vec<_>>().join(" && "))
 }
 
 /// A group in several zones rebalances them by terminating instances, unless the process is suspended or new instances

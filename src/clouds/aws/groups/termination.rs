@@ -244,7 +244,8 @@ fn unsent(error: &CloudError) -> CloudError {
 
 // Whether the next termination would fail in the same way.
 fn stops(error: &CloudError) -> bool {
-    error.outcome_unknown() || matches!(error, CloudError::Throttled { .. } | CloudError::Denied(_))
+    let is_of_all = matches!(error, CloudError::Throttled { .. } | CloudError::Denied(_) | CloudError::NotSent(_));
+    is_of_all || error.outcome_unknown()
 }
 
 // An instance being terminated is not terminated again, because that would lower the desired capacity again (#4095,

@@ -53,10 +53,11 @@ impl<K: Eq + Hash, V: Clone> Cache<K, V> {
     pub(in crate::clouds::aws) fn put(&self, key: K, value: V, ttl: Duration) {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
-        if entries.len() >= ENTRIES_MAX {
+        let is_full = |entries: &HashMap<K, (Instant, V)>| entries.len() >= ENTRIES_MAX && !entries.contains_key(&key);
+        if is_full(&entries) {
             entries.retain(|_, (until, _)| now < *until);
         }
-        if entries.len() >= ENTRIES_MAX {
+        if is_full(&entries) {
             entries.clear();
         }
         entries.insert(key, (now + ttl, value));

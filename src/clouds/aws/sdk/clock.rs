@@ -77,7 +77,7 @@ impl Anchor {
 }
 
 impl CloudClock {
-    /// The time by AWS's clock. It may be early by a second and the time of one response, and is never late.
+    /// The time by AWS's clock. It may be behind by one second and the time of one response. It is never ahead.
     pub(in crate::clouds::aws) fn now(&self) -> SystemTime {
         self.time(|dates| dates.known)
     }

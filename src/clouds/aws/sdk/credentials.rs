@@ -31,6 +31,8 @@ const BEFORE_EXPIRY: Duration = Duration::from_secs(5 * 60);
 /// After a refusal, and before they expire, credentials are loaded at most this often: STS and the metadata service
 /// have limits of their own.
 const RELOAD_PAUSE: Duration = Duration::from_secs(5);
+/// The same failure is logged at most this often: AWS may refuse credentials for hours.
+const LOGGED_EVERY: Duration = Duration::from_secs(5 * 60);
 /// Longer than two calls of STS take at most, with their attempts: one for a web identity, and one to assume a role.
 const PROVIDED_WITHIN: Duration = Duration::from_secs(45);
 
@@ -56,12 +58,33 @@ struct State {
     /// Whether they are being replaced in the background. There is one replacement at a time, because STS may take
     /// longer than [`RELOAD_PAUSE`].
     is_replacing: bool,
+    /// When the log last said that AWS refuses them.
+    refusal_logged: Option<Instant>,
+    /// When the log last said that they cannot be loaded.
+    failure_logged: Option<Instant>,
+}
+
+/// Whether a failure is worth a line that was last logged at this moment. Notes the line.
+fn is_worth_a_line(logged: &mut Option<Instant>) -> bool {
+    let is_due = logged.is_none_or(|logged| logged.elapsed() >= LOGGED_EVERY);
+    if is_due {
+        *logged = Some(Instant::now());
+    }
+    is_due
 }
 
 impl ReloadedCredentials {
     /// Starts with the credential provider that these settings produced.
     pub(super) fn new(settings: Settings, provider: Option<SharedCredentialsProvider>, calls: CallMeter) -> Self {
-        let state = State { provider, known: None, files: stamps(), asked: Instant::now(), is_replacing: false };
+        let state = State {
+            provider,
+            known: None,
+            files: stamps(),
+            asked: Instant::now(),
+            is_replacing: false,
+            refusal_logged: None,
+            failure_logged: None,
+        };
         Self(Arc::new(Shared { settings, calls, are_refused: AtomicBool::new(false), state: Mutex::new(state) }))
     }
 
@@ -107,11 +130,12 @@ impl ReloadedCredentials {
             // If others were loaded meanwhile, those are newer.
             Ok(provided) if state.asked == asked => state.known = Some(provided),
             Ok(_) => {}
-            Err(error) => tracing::warn!(
+            Err(error) if is_worth_a_line(&mut state.failure_logged) => tracing::warn!(
                 source = self.0.calls.source(),
                 error = error_chain(&error),
                 "AWS credentials expire soon and cannot be renewed; continuing with them while they are valid"
             ),
+            Err(_) => {}
         }
     }
 
@@ -125,7 +149,7 @@ impl ReloadedCredentials {
         let source = self.0.calls.source();
         if is_changed {
             tracing::info!(source, "the shared AWS files have changed; loading the credentials again");
-        } else {
+        } else if is_worth_a_line(&mut state.refusal_logged) {
             tracing::warn!(source, "AWS refused the credentials; loading them again");
         }
         let _logged_and_counted = self.reload(state, files).await;
@@ -148,11 +172,13 @@ impl ReloadedCredentials {
                 Ok(())
             }
             Err(reason) => {
-                tracing::error!(
-                    source = self.0.calls.source(),
-                    error = reason,
-                    "AWS credentials cannot be loaded; continuing with the previous ones"
-                );
+                if is_worth_a_line(&mut state.failure_logged) {
+                    tracing::error!(
+                        source = self.0.calls.source(),
+                        error = reason,
+                        "AWS credentials cannot be loaded; continuing with the previous ones"
+                    );
+                }
                 Err(reason)
             }
         }

@@ -13,7 +13,7 @@ use crate::emulators::arm::{Arm, denied};
 use crate::emulators::aws::error;
 use crate::emulators::kubernetes::ApiServer;
 use crate::emulators::{Emulator, HttpResponse};
-use crate::peers::headcount::{ConfigFile, Server, command};
+use crate::peers::headcount::{ConfigFile, Server, command, run};
 use crate::peers::moto::Moto;
 
 #[tokio::test]
@@ -166,4 +166,27 @@ async fn scale_sets_whose_vms_cannot_be_read_are_named_by_check_and_by_a_server(
     let found = check(&config);
     found.has("error pool cannot be read: denied", &["azure-role.json"]);
     assert_eq!(found.code, Some(1));
+}
+
+/// No task of the server has the group yet: only listings show it.
+#[tokio::test]
+async fn a_scale_set_that_was_never_understood_is_named_by_groups_and_by_a_server() {
+    let plans = ["pool", "other"].map(|name| GroupPlan::azure(name).sized(0, 10, 2));
+    let emulator = Arm::start(Arc::new(Simulated::with_groups(7, plans).of_family(Family::Azure)));
+    emulator.group_details("pool", |details| details.undecodable = true);
+    let config = config(&emulator, &["0:10:pool", "0:10:other"], "refreshInterval: 1s");
+    let output = run(&["groups", "--config", &config.path()]);
+    let (table, stderr) = texts(&output);
+    assert!(table.contains("other") && stderr.contains("here/pool cannot be read: "), "{table}{stderr}");
+    assert_eq!(output.status.code(), Some(1));
+
+    let server = Server::with_config(&config);
+    let mut client = server.client().await;
+    client.until("the other one is served", async |client| client.node_groups().await.len() == 1).await;
+    let status = || server.probe_with("/statusz", "Accept: application/json\r\n");
+    assert!(status().contains("\"pool\": \""), "{}", status());
+    assert!(server.probe("/readyz").contains("1 node group cannot be read and is not served"));
+    emulator.group_details("pool", |details| details.undecodable = false);
+    client.until("both are served", async |client| client.node_groups().await.len() == 2).await;
+    assert!(status().contains("\"unreadGroups\": {}"), "{}", status());
 }
