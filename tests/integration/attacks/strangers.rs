@@ -39,7 +39,7 @@ async fn a_flood_of_strangers_costs_few_log_lines() {
         let mut stream = TcpStream::connect(server.grpc()).expect("connects");
         let _closed_already = stream.write_all(b"GET / HTTP/1.1\r\nHost: headcount\r\n\r\n");
     }
-    server.logged("clients rejected");
+    server.logged("clients were rejected on the gRPC port");
     let client = authority.client("cluster-autoscaler", Vec::new());
     assert!(is_served(server.grpc(), &authority, Some(&client)).await);
     let lines = server.lines_with("\"WARN\"");
