@@ -12,7 +12,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::arm::{application, parse_page};
 use super::auth::{credential, parse_certificate, parse_token};
-use super::http::{ErrorBody, HttpResponse, is_throttling, plausible};
+use super::http::{ErrorBody, HttpResponse, is_throttling, readable};
 use super::{AzureCloud, Credential, ids, retail_prices, tags};
 use crate::cloud::secrets::Secret;
 
@@ -38,9 +38,9 @@ pub fn sign_in_response(bytes: &[u8]) {
         client_id: "client".to_owned(),
         secret: Secret::new("short"),
     };
-    for (status, settings) in
-        [(200, &secret), (401, &secret), (200, &Credential::ManagedIdentity { user_assigned: None })]
-    {
+    let identity = Credential::ManagedIdentity { user_assigned: None };
+    let (ok, refused) = (StatusCode::OK, StatusCode::UNAUTHORIZED);
+    for (status, settings) in [(ok, &secret), (refused, &secret), (ok, &identity)] {
         let response = Arc::new(Response(status, Bytes::copy_from_slice(bytes)));
         let Ok(credential) = credential(settings, AzureCloud::Public, response) else { continue };
         let token = runtime.block_on(credential.get_token(&["https://management.azure.com/.default"], None));
@@ -52,12 +52,13 @@ static RUNTIME: LazyLock<Option<Runtime>> = LazyLock::new(|| Builder::new_curren
 
 /// The response to every request: its status and its body.
 #[derive(Debug)]
-struct Response(u16, Bytes);
+struct Response(StatusCode, Bytes);
 
 #[async_trait]
 impl HttpClient for Response {
     async fn execute_request(&self, _: &azure_core::http::Request) -> azure_core::Result<AsyncRawResponse> {
-        Ok(AsyncRawResponse::from_bytes(self.0.into(), Headers::new(), plausible(self.1.clone())))
+        let body = readable(self.0, self.1.clone());
+        Ok(AsyncRawResponse::from_bytes(self.0.as_u16().into(), Headers::new(), body))
     }
 }
 

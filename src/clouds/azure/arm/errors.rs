@@ -4,13 +4,33 @@ use std::time::SystemTime;
 
 use crate::cloud::text::{MESSAGE_CHARS_MAX, shorten};
 use crate::cloud::{CloudError, Failure, FailureClass, Fault};
-use crate::clouds::azure::http::{ErrorBody, HttpResponse, TransportError, is_throttling, retry_after};
+use crate::clouds::azure::http::{ErrorBody, HttpResponse, Refusal, TransportError, is_throttling, retry_after};
 
 /// Azure refuses force deletion of these VMs. The deletion works without force.
 pub(in crate::clouds::azure) const FORCE_DELETE_NOT_ALLOWED: &str = "ForceDeleteNotAllowed";
 
 /// A newer operation on the same scale set replaced this one.
 pub(in crate::clouds::azure) const OPERATION_PREEMPTED: &str = "OperationPreempted";
+
+/// What Entra ID and the metadata services call refused credentials.
+/// <https://learn.microsoft.com/entra/identity-platform/reference-error-codes>
+const SIGN_IN_REFUSED: [&str; 12] = [
+    "access_denied",
+    "consent_required",
+    "interaction_required",
+    "invalid_client",
+    "invalid_grant",
+    "invalid_request",
+    "invalid_resource",
+    "invalid_scope",
+    "unauthorized_client",
+    "unknown_source",
+    "unsupported_grant_type",
+    "unsupported_response_type",
+];
+
+/// What Entra ID calls its own failures, which it may send with any status.
+const SIGN_IN_UNAVAILABLE: [&str; 2] = ["server_error", "temporarily_unavailable"];
 
 /// The most digits of a code of Entra ID.
 const CODE_DIGITS_MAX: usize = 10;
@@ -139,29 +159,47 @@ impl ErrorContext<'_> {
 
     /// No token: either the sign-in was refused, or the sign-in service is unreachable.
     pub(in crate::clouds::azure) fn no_token(self, error: &azure_core::Error) -> CloudError {
-        let fault = self.fault(None, &format!("no token: {}", refusal(error)));
-        if is_transient(error) { CloudError::Unreachable(fault) } else { CloudError::Denied(fault) }
+        let (is_refused, why) = why_no_token(error);
+        let fault = self.fault(None, &format!("no token: {why}"));
+        if is_refused { CloudError::Denied(fault) } else { CloudError::Unreachable(fault) }
     }
 }
 
-/// Why there is no token. The sign-in service may repeat what it was sent, in any form, so only its status and its code
-/// are shown.
-fn refusal(error: &azure_core::Error) -> String {
+/// Why there is no token, and whether the credentials are to blame. The sign-in service may repeat what it was sent, in
+/// any form, so only its status and its code are shown.
+fn why_no_token(error: &azure_core::Error) -> (bool, String) {
     use azure_core::error::ErrorKind;
     let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(cause) = next {
+        if cause.is::<TransportError>() {
+            return (false, error.to_string());
+        }
         match cause.downcast_ref::<azure_core::Error>().map(azure_core::Error::kind) {
-            Some(ErrorKind::HttpResponse { status, .. }) => {
-                let status = u16::from(*status);
-                let code = code_of(&cause.to_string()).map(|code| format!(" and code {code}")).unwrap_or_default();
-                return format!("the sign-in service refused with status {status}{code}");
+            Some(ErrorKind::HttpResponse { status, raw_response, .. }) => {
+                let refusal = raw_response.as_ref().map(|raw| Refusal::read(raw.body().as_ref())).unwrap_or_default();
+                return told(u16::from(*status), &refusal);
             }
-            Some(ErrorKind::DataConversion) => return "the response of the sign-in service cannot be read".to_owned(),
+            Some(ErrorKind::DataConversion) => {
+                return (false, "the response of the sign-in service cannot be read".to_owned());
+            }
+            Some(ErrorKind::Io | ErrorKind::Connection) => return (false, error.to_string()),
             _ => next = cause.source(),
         }
     }
-    // Our own errors, and those of the connection.
-    error.to_string()
+    // Our own: a file that cannot be read, or a missing tool.
+    (true, error.to_string())
+}
+
+/// What a response says. Only one of Entra ID's tells that the credentials are refused: a proxy or a gateway may send
+/// any status with a page of its own.
+fn told(status: u16, refusal: &Refusal) -> (bool, String) {
+    let Refusal { error, description } = refusal;
+    let code = code_of(description);
+    let is_of_entra = code.is_some() || SIGN_IN_REFUSED.contains(&error.as_str());
+    let is_refused = matches!(status, 400 | 401) && is_of_entra && !SIGN_IN_UNAVAILABLE.contains(&error.as_str());
+    let verb = if is_refused { "refused" } else { "failed" };
+    let code = code.map(|code| format!(" and code {code}")).unwrap_or_default();
+    (is_refused, format!("the sign-in service {verb} with status {status}{code}"))
 }
 
 /// The code in a description of Entra ID, such as `AADSTS7000215`.
@@ -170,26 +208,6 @@ fn code_of(description: &str) -> Option<&str> {
     let code = &description[description.find(PREFIX)?..];
     let digits = code[PREFIX.len()..].bytes().take(CODE_DIGITS_MAX).take_while(u8::is_ascii_digit).count();
     (digits > 0).then(|| &code[..PREFIX.len() + digits])
-}
-
-fn is_transient(error: &azure_core::Error) -> bool {
-    use azure_core::error::ErrorKind;
-    let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = next {
-        if error.is::<TransportError>() {
-            return true;
-        }
-        let is_transient = error.downcast_ref::<azure_core::Error>().is_some_and(|error| match error.kind() {
-            ErrorKind::Io | ErrorKind::Connection => true,
-            ErrorKind::HttpResponse { status, .. } => u16::from(*status) >= 500 || u16::from(*status) == 429,
-            _ => false,
-        });
-        if is_transient {
-            return true;
-        }
-        next = error.source();
-    }
-    false
 }
 
 /// The permission that a refusal names. The text is shortened before it would appear.

@@ -10,7 +10,7 @@ const EXPIRY_MAX: i64 = 7_258_118_400;
 
 /// The response of a sign-in, with lifetimes that can be added to a time: azure_identity panics where the sum is no
 /// date.
-pub(in crate::clouds::azure) fn plausible(body: Bytes) -> Bytes {
+pub(super) fn plausible(body: Bytes) -> Bytes {
     let Ok(Value::Object(mut fields)) = serde_json::from_slice(&body) else { return body };
     let mut is_changed = false;
     for (name, max) in [("expires_in", LIFETIME_MAX), ("ext_expires_in", LIFETIME_MAX), ("expires_on", EXPIRY_MAX)] {

@@ -5,10 +5,15 @@ mod lifetime;
 #[cfg(test)]
 mod loopback;
 mod proxy;
+mod refusal;
+#[cfg(test)]
+mod rerouted;
 mod transport;
 
 pub(super) use error_body::{ErrorBody, is_throttling, retry_after};
-pub(super) use lifetime::plausible;
 #[cfg(test)]
 pub(super) use loopback::{Loopback, Reply};
+pub(super) use refusal::{Refusal, readable};
+#[cfg(test)]
+pub(super) use rerouted::Rerouted;
 pub(super) use transport::{HttpResponse, Transport, TransportError};

@@ -25,8 +25,8 @@ use rustls::crypto::aws_lc_rs;
 use rustls::{ClientConfig, RootCertStore};
 use thiserror::Error;
 
-use super::lifetime::plausible;
 use super::proxy::Connector;
+use super::refusal::readable;
 use crate::cloud::text::error_chain;
 use crate::limits::{AZURE_ERROR, AZURE_RESPONSE, AZURE_SIGN_IN, BodyError, Limit, read_beginning, read_body};
 
@@ -189,6 +189,7 @@ impl HttpClient for Transport {
             Some((HeaderName::from(name.as_str().to_owned()), HeaderValue::from(value)))
         });
         let headers = Headers::from(headers.collect::<HashMap<_, _>>());
-        Ok(AsyncRawResponse::from_bytes(response.status.as_u16().into(), headers, plausible(response.body)))
+        let body = readable(response.status, response.body);
+        Ok(AsyncRawResponse::from_bytes(response.status.as_u16().into(), headers, body))
     }
 }

@@ -129,8 +129,11 @@ fn failures_have_a_code_a_class_and_a_short_message() {
 #[test]
 fn of_a_refused_sign_in_only_the_status_and_the_code_are_shown() {
     use azure_core::error::ErrorKind;
+    use azure_core::http::{RawResponse, headers::Headers};
     let refused = |description: &'static str| {
-        let kind = ErrorKind::HttpResponse { status: 401_u16.into(), error_code: None, raw_response: None };
+        let body = json!({ "error": "invalid_client", "error_description": description }).to_string();
+        let raw_response = Some(Box::new(RawResponse::from_bytes(401_u16.into(), Headers::new(), body)));
+        let kind = ErrorKind::HttpResponse { status: 401_u16.into(), error_code: None, raw_response };
         let inner = azure_core::Error::with_message(kind, description);
         let message = format!("ClientSecretCredential authentication failed. {description}");
         CONTEXT.no_token(&azure_core::Error::with_error(ErrorKind::Credential, inner, message)).to_string()

@@ -5,6 +5,10 @@ use azure_core::error::ErrorKind;
 use azure_core::time::OffsetDateTime;
 
 use super::*;
+use crate::cloud::secrets::Secret as OwnSecret;
+use crate::clouds::azure::auth::credential;
+use crate::clouds::azure::http::{Loopback, Reply, Rerouted};
+use crate::config::settings::azure::{AzureCloud, Credential};
 
 const CONTEXT: ErrorContext<'static> = ErrorContext { operation: "GetVirtualMachineScaleSet", name: "one" };
 
@@ -75,4 +79,53 @@ async fn a_token_about_to_expire_is_not_used_again() {
     sign_in.token(CONTEXT).await.expect("the first one");
     let error = sign_in.token(CONTEXT).await.expect_err("it expires");
     assert!(matches!(error, CloudError::Unreachable(_)), "{error}");
+}
+
+fn client_secret() -> Credential {
+    Credential::ClientSecret {
+        tenant_id: "tenant".to_owned(),
+        client_id: "client".to_owned(),
+        secret: OwnSecret::new("secret-of-the-test"),
+    }
+}
+
+/// What a call gets whose sign-in is answered like this, by azure_identity and our HTTP client.
+async fn told(status: u16, body: &str) -> String {
+    // Those that may pass are tried again.
+    let reply = || Reply::new(status, body).header("retry-after-ms", "1");
+    let server = Loopback::start([(); 8].map(|()| reply())).await;
+    let client = Arc::new(Rerouted::new("https://login.microsoftonline.com", &server));
+    let credential = credential(&client_secret(), AzureCloud::Public, client).expect("a credential");
+    let renew: NewCredential = Arc::new(|| Err("no other credential".to_owned()));
+    let sign_in = SignIn::new(Bearer { credential, scope: "https://arm.test/.default".to_owned(), renew });
+    let error = sign_in.token(CONTEXT).await.expect_err("no token");
+    error.to_string().replace("GetVirtualMachineScaleSet one: no token: ", "")
+}
+
+#[tokio::test]
+async fn only_an_answer_of_entra_says_that_the_credentials_are_refused() {
+    let wrong = "AADSTS7000215: Invalid client secret provided.";
+    let escaped = r#"AADSTS7000215: Use the \"value\", not the ID.\r\nTrace ID: 1"#;
+    let page = "<html><head><title>502 Bad Gateway</title></head></html>";
+    let body = |error: &str, description: &str| {
+        format!(r#"{{"error":"{error}","error_description":"{description}","error_codes":[7000215]}}"#)
+    };
+    for (status, body, expected) in [
+        (401, body("invalid_client", wrong), "denied: refused with status 401 and code AADSTS7000215"),
+        (401, body("invalid_client", escaped), "denied: refused with status 401 and code AADSTS7000215"),
+        (400, body("unauthorized_client", ""), "denied: refused with status 400"),
+        (400, body("new_word", wrong), "denied: refused with status 400 and code AADSTS7000215"),
+        (400, body("temporarily_unavailable", "AADSTS9"), "unreachable: failed with status 400 and code AADSTS9"),
+        (503, body("invalid_client", escaped), "unreachable: failed with status 503 and code AADSTS7000215"),
+        (502, page.to_owned(), "unreachable: failed with status 502"),
+        (403, page.to_owned(), "unreachable: failed with status 403"),
+        (401, page.to_owned(), "unreachable: failed with status 401"),
+        (401, r#"{"error":"no session"}"#.to_owned(), "unreachable: failed with status 401"),
+        (302, String::new(), "unreachable: failed with status 302"),
+    ] {
+        let expected = expected.replace(": ", ": the sign-in service ");
+        assert_eq!(told(status, &body).await, expected, "{status} {body}");
+    }
+    let unread = "unreachable: the response of the sign-in service cannot be read";
+    assert_eq!(told(200, page).await, unread);
 }

@@ -1,29 +1,7 @@
-use async_trait::async_trait;
-use azure_core::http::{AsyncRawResponse, Request, Url};
 use serde_json::json;
 
 use super::*;
-use crate::clouds::azure::http::Transport as Client;
-use crate::clouds::azure::http::{Loopback, Reply};
-
-/// Sends every request to one server, regardless of its URL.
-#[derive(Debug)]
-struct Rerouted {
-    client: Client,
-    to: String,
-    meant_for: &'static str,
-}
-
-#[async_trait]
-impl HttpClient for Rerouted {
-    async fn execute_request(&self, request: &Request) -> azure_core::Result<AsyncRawResponse> {
-        let meant = request.url().as_str().strip_prefix(self.meant_for).expect("meant for another");
-        let url = Url::parse(&format!("{}{meant}", self.to)).expect("an address");
-        let mut rerouted = request.clone();
-        *rerouted.url_mut() = url;
-        self.client.execute_request(&rerouted).await
-    }
-}
+use crate::clouds::azure::http::{Loopback, Reply, Rerouted};
 
 #[tokio::test]
 async fn a_managed_identity_uses_the_metadata_service() {
@@ -34,8 +12,7 @@ async fn a_managed_identity_uses_the_metadata_service() {
         (Some("/subscriptions/s/identity"), "&msi_res_id=%2Fsubscriptions%2Fs%2Fidentity"),
     ] {
         let server = Loopback::start([Reply::json(token("machine-1"))]).await;
-        let client = Client::plain().expect("a client");
-        let client = Rerouted { client, to: server.base(), meant_for: "http://169.254.169.254" };
+        let client = Rerouted::new("http://169.254.169.254", &server);
         let identity = Credential::ManagedIdentity { user_assigned: user_assigned.map(str::to_owned) };
         let credential = credential(&identity, AzureCloud::Public, Arc::new(client)).expect("a credential");
         for _ in 0..2 {
