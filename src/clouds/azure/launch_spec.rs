@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::arm::operations::GET_SCALE_SET;
-use super::arm::{AgentPool, ScaleSet};
+use super::arm::{AgentPool, ReadPurpose, ScaleSet};
 use super::{Azure, Settings, aks, tags};
 use crate::cloud::{CloudError, GroupReading, LaunchSpec, OperatingSystem};
 
@@ -19,7 +19,7 @@ impl Azure {
         let set = match self.cache.set(&reading.name) {
             Some(set) => set,
             None => {
-                let set = self.api.get_scale_set(name).await?;
+                let set = self.api.get_scale_set(name, ReadPurpose::Refresh).await?;
                 Arc::new(set.ok_or_else(|| CloudError::not_found(GET_SCALE_SET, name, "the scale set does not exist"))?)
             }
         };

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
 use super::Azure;
+use super::arm::ReadPurpose;
 use super::instances::{UNEXPLAINED, UNEXPLAINED_MESSAGE};
 use crate::cloud::{
     CloudError, DeniedCall, Failure, FailureClass, Fault, GroupName, LaunchActivity, OperationHandle, Progress,
@@ -38,7 +39,7 @@ impl Azure {
             return Ok(LaunchActivity::default());
         }
         let at = SystemTime::now();
-        let set = self.api.get_scale_set(group.as_str()).await?;
+        let set = self.api.get_scale_set(group.as_str(), ReadPurpose::Write).await?;
         let state = set.and_then(|set| set.provisioning_state);
         let has_failed = state.is_some_and(|state| state.eq_ignore_ascii_case("Failed"));
         let failure = Failure {

@@ -88,7 +88,8 @@ impl Azure {
 
     /// Reads the capacity and the etag of one scale set: one call for any number of VMs.
     pub(super) async fn capacity_of(&self, name: &GroupName) -> Result<Option<GroupReading>, CloudError> {
-        let Some(set) = self.api.get_scale_set(name.as_str()).await? else { return Ok(None) };
+        let read = self.api.get_scale_set(name.as_str(), ReadPurpose::Write).await?;
+        let Some(set) = read else { return Ok(None) };
         let is_recreated = self.cache.set(name).is_some_and(|before| before.orchestration != set.orchestration);
         let Some(bounds) = self.bounds(name, &set) else { return Ok(None) };
         let misread = |reason| CloudError::unintelligible(GET_SCALE_SET, name.as_str(), reason);
@@ -108,7 +109,7 @@ impl Azure {
     ) -> Result<Option<GroupReading>, CloudError> {
         let mut before = match self.cache.set(name) {
             Some(set) => set,
-            None => match self.api.get_scale_set(name.as_str()).await? {
+            None => match self.api.get_scale_set(name.as_str(), purpose).await? {
                 Some(set) => Arc::new(set),
                 None => return Ok(None),
             },
@@ -121,7 +122,8 @@ impl Azure {
                 Err(error) if !matches!(error, CloudError::NotFound(_)) => return Err(error),
                 machines => machines,
             };
-            let Some(set) = self.api.get_scale_set(name.as_str()).await? else {
+            // The list of its VMs has been spent, so this is not held back.
+            let Some(set) = self.api.get_scale_set(name.as_str(), ReadPurpose::Write).await? else {
                 self.cache.miss(name);
                 return Ok(None);
             };
@@ -280,7 +282,8 @@ pub(super) async fn holding<T>(turn: Option<SemaphorePermit<'_>>, list: impl Fut
     }
 }
 
-/// Evictions lower the capacity of a spot scale set, but lists show that late (#7373).
+/// Evictions lower the capacity of a spot scale set, but lists show that late (#7373). While a budget is low, the rest
+/// is kept for writes, and the set keeps its last reading.
 async fn with_current_capacity(
     api: Arc<dyn ScaleSetApi>,
     selected: SelectedSet,
@@ -291,7 +294,7 @@ async fn with_current_capacity(
         return (name.clone(), Ok(Some(SelectedSet { name, bounds, set })));
     }
     let until = until.min(Instant::now() + SPOT_TIMEOUT);
-    let current = timeout_at(until, api.get_scale_set(&set.name)).await;
+    let current = timeout_at(until, api.get_scale_set(&set.name, ReadPurpose::Refresh)).await;
     match current.unwrap_or_else(|_| Err(CloudError::unreachable(GET_SCALE_SET, &set.name, "no response in time"))) {
         Ok(Some(set)) => (name.clone(), Ok(Some(SelectedSet { name, bounds, set }))),
         Ok(None) => (name, Ok(None)),

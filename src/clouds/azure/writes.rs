@@ -49,7 +49,7 @@ impl Azure {
     async fn resize_without_etag(&self, basis: &GroupReading, to: u32) -> Result<Option<OperationHandle>, CloudError> {
         let group = basis.name.as_str();
         let gone = || CloudError::not_found(UPDATE_SCALE_SET, group, "the scale set does not exist");
-        let set = self.api.get_scale_set(group).await?.ok_or_else(gone)?;
+        let set = self.api.get_scale_set(group, ReadPurpose::Write).await?.ok_or_else(gone)?;
         if set.capacity != Some(basis.desired) {
             let message = "the capacity has changed since it was read";
             return Err(CloudError::conflict(UPDATE_SCALE_SET, group, message));

@@ -47,7 +47,7 @@ pub(in crate::clouds::azure) trait ScaleSetApi: Send + Sync {
     async fn list_scale_sets(&self) -> Result<Vec<Result<ScaleSet, BadItem>>, CloudError>;
 
     /// `virtualMachineScaleSets` GET. `None` if no scale set has that name.
-    async fn get_scale_set(&self, name: &str) -> Result<Option<ScaleSet>, CloudError>;
+    async fn get_scale_set(&self, name: &str, purpose: ReadPurpose) -> Result<Option<ScaleSet>, CloudError>;
 
     /// `virtualMachineScaleSets/{name}/virtualMachines` LIST, all pages: uniform sets.
     async fn list_uniform_machines(&self, name: &str, query: MachineQuery) -> Result<MachineList, CloudError>;
@@ -178,12 +178,12 @@ pub(in crate::clouds::azure) enum Orchestration {
     Flexible,
 }
 
-/// Why VMs are listed.
+/// Why a scale set is read, or its VMs are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::clouds::azure) enum ReadPurpose {
     /// To find out what has changed: it can wait while a budget is low.
     Refresh,
-    /// A write needs it.
+    /// A write needs it, or a read that has begun.
     Write,
 }
 

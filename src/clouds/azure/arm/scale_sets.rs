@@ -18,8 +18,8 @@ use futures_util::StreamExt;
 use serde_json::Value;
 
 use super::api::{
-    AgentPool, AksCluster, AutoscaleSetting, BadItem, MachineList, MachineQuery, ScaleSet, ScaleSetApi, Size, Usage,
-    VirtualMachine,
+    AgentPool, AksCluster, AutoscaleSetting, BadItem, MachineList, MachineQuery, ReadPurpose, ScaleSet, ScaleSetApi,
+    Size, Usage, VirtualMachine,
 };
 use super::client::{ArmCall, ArmClient};
 use super::decode::{self, RawMachine, RawSet, RawSize, RawUsage};
@@ -156,8 +156,8 @@ impl ScaleSetApi for ArmScaleSets {
         self.list(call, list, decode::item::<_, RawSet>).await
     }
 
-    async fn get_scale_set(&self, name: &str) -> Result<Option<ScaleSet>, CloudError> {
-        let call = ArmCall::new(operations::GET_SCALE_SET, name, Bucket::SetGet);
+    async fn get_scale_set(&self, name: &str, purpose: ReadPurpose) -> Result<Option<ScaleSet>, CloudError> {
+        let call = ArmCall::new(operations::GET_SCALE_SET, name, Bucket::SetGet).of(purpose);
         let (context, name) = (call.context(), path_segment(&call, name)?);
         let sdk_call = SdkCall::new(&self.client, call.clone());
         let sets = sdk_call.sdk_client().virtual_machine_scale_sets_client();

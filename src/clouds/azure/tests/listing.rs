@@ -1,9 +1,14 @@
 //! Listing scale sets.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::json;
+
 use super::*;
-use crate::clouds::azure::arm::RepairAction;
+use crate::cloud::CallMeter;
+use crate::clouds::azure::arm::{ArmScaleSets, RepairAction};
+use crate::clouds::azure::http::{Loopback, Reply};
 
 #[tokio::test]
 async fn explicit_sets_are_found_in_any_case_and_missing_ones_are_absent() {
@@ -160,6 +165,30 @@ async fn a_spot_set_that_is_gone_when_it_is_read_is_absent() {
     fake.state(|state| {
         let listed = std::mem::replace(&mut state.sets[0], gone);
         state.bad.clear();
+/// Otherwise, a budget that other clients keep low would be spent before the read that a write needs.
+#[tokio::test]
+async fn the_last_of_a_budget_is_not_spent_on_spot_sets() {
+    let set = json!({ "id": "/sets/spot", "name": "spot", "location": "westus", "sku": { "capacity": 1 },
+                      "properties": { "virtualMachineProfile": { "priority": "Spot" } } });
+    let list = || Reply::json(json!({ "value": [set] }));
+    let get = |left: u32| {
+        let left = format!("Microsoft.Compute/LowCostGetVMScaleSet3Min;{left}");
+        Reply::json(set.clone()).header("x-ms-ratelimit-remaining-resource", &left)
+    };
+    let server = Loopback::start([list(), get(100), list(), get(5), list(), get(4)]).await;
+    let settings = Settings { endpoint: Some(server.base()), subscription_id: Some("sub".into()), ..named(&["spot"]) };
+    let arm = ArmScaleSets::connect(&settings, CallMeter::default()).expect("a connection");
+    let azure = Azure::over(settings, "sub".to_owned(), Arc::new(arm));
+    for _ in 0..2 {
+        assert_eq!(names(&azure.list().await.expect("listed").groups), ["spot"]);
+    }
+    let listing = azure.list().await.expect("listed");
+    assert!(listing.groups.is_empty() && listing.broken[0].1.contains("kept for writes"), "{listing:?}");
+    assert_eq!(server.received().len(), 5, "it was listed, and not read");
+    azure.read_capacity(&"spot".into()).await.expect("a read for a write is sent").expect("it exists");
+    assert_eq!(server.received().len(), 6);
+}
+
         state.vanishing = Some(listed);
     });
     let listing = azure.list().await.expect("listed");

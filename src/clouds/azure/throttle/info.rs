@@ -78,10 +78,10 @@ impl Bucket {
         matches!(self, Self::Update | Self::Delete)
     }
 
-    /// Whether a read can wait because no write needs it. The list of scale sets cannot wait: everything is served from
+    /// Whether a read can wait where no write needs it. The list of scale sets cannot wait: everything is served from
     /// it.
     pub(in crate::clouds::azure) fn can_wait(self) -> bool {
-        matches!(self, Self::MachineList | Self::FlexibleList | Self::Sizes | Self::Other)
+        matches!(self, Self::SetGet | Self::MachineList | Self::FlexibleList | Self::Sizes | Self::Other)
     }
 }
 

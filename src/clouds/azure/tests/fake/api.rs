@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::*;
-use crate::clouds::azure::arm::ScaleSetApi;
+use crate::clouds::azure::arm::{ReadPurpose, ScaleSetApi};
 
 impl State {
     pub(super) fn change(&mut self, name: &str, change: impl FnOnce(&mut ScaleSet)) {
@@ -68,7 +68,7 @@ impl ScaleSetApi for FakeApi {
         })
     }
 
-    async fn get_scale_set(&self, name: &str) -> Result<Option<ScaleSet>, CloudError> {
+    async fn get_scale_set(&self, name: &str, _purpose: ReadPurpose) -> Result<Option<ScaleSet>, CloudError> {
         if self.state(|state| state.hanging.contains(name)) {
             std::future::pending::<()>().await;
         }

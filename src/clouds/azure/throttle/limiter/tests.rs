@@ -98,7 +98,7 @@ async fn the_last_of_a_budget_is_kept_for_writes() {
     limiter.record(Bucket::MachineList, "one", left(&reads("250")));
     limiter.record(Bucket::SetGet, "one", left(&reads("24")));
     assert_eq!(limiter.admit(Bucket::MachineList, "one"), Err(REFILL));
-    assert_eq!(limiter.admit(Bucket::SetGet, "one"), Ok(()), "a read for a write");
+    assert_eq!(limiter.admit_call(Bucket::SetGet, "one", false), Ok(()), "a read for a write");
     assert_eq!(limiter.admit(Bucket::SetList, "rg"), Ok(()));
     tokio::time::advance(REFILL).await;
     assert_eq!(limiter.admit(Bucket::MachineList, "one"), Ok(()), "a level from a minute ago is outdated");
@@ -186,8 +186,10 @@ async fn a_low_budget_refuses_no_read_that_a_write_needs() {
         limiter.record(Bucket::SetGet, "one", left(&[(header, &policies)]));
     }
     assert_eq!(limiter.admit_call(Bucket::MachineList, "one", true), Err(REFILL), "a listing waits");
-    assert_eq!(limiter.admit_call(Bucket::MachineList, "one", false), Ok(()), "a read for a write does not");
-    assert_eq!(limiter.admit(Bucket::SetGet, "one"), Ok(()));
+    assert_eq!(limiter.admit(Bucket::SetGet, "one"), Err(REFILL), "and so does the capacity of a spot scale set");
+    for bucket in [Bucket::MachineList, Bucket::SetGet] {
+        assert_eq!(limiter.admit_call(bucket, "one", false), Ok(()), "a read for a write does not");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -102,7 +102,7 @@ async fn connections_are_kept() {
     let server = Loopback::start((0..3).map(|_| Reply::json(set("one", 1)))).await;
     let arm = server.arm();
     for _ in 0..3 {
-        arm.get_scale_set("one").await.expect("a set");
+        arm.get_scale_set("one", ReadPurpose::Write).await.expect("a set");
     }
     assert_eq!((server.received().len(), server.connections()), (3, 1));
 }
@@ -149,7 +149,7 @@ async fn after_a_429_nothing_is_sent_until_its_time_has_passed() {
         assert!((Duration::from_secs(60)..=Duration::from_secs(120)).contains(&wait), "{wait:?}");
     }
     assert_eq!(server.received().len(), 1, "nothing was sent the second time");
-    arm.get_scale_set("one").await.expect("another budget is open");
+    arm.get_scale_set("one", ReadPurpose::Write).await.expect("another budget is open");
 }
 
 #[tokio::test]
@@ -163,11 +163,11 @@ async fn a_404_means_none_only_if_azure_sent_it() {
     ])
     .await;
     let arm = server.arm();
-    assert_eq!(arm.get_scale_set("one").await.expect("a response"), None);
-    assert!(matches!(arm.get_scale_set("one").await, Err(CloudError::Unintelligible(_))));
-    assert!(matches!(arm.get_scale_set("one").await, Err(CloudError::Denied(_))));
-    assert!(matches!(arm.get_scale_set("one").await, Err(CloudError::Denied(_))));
-    assert!(matches!(arm.get_scale_set("one").await, Err(CloudError::Unintelligible(_))));
+    assert_eq!(arm.get_scale_set("one", ReadPurpose::Write).await.expect("a response"), None);
+    assert!(matches!(arm.get_scale_set("one", ReadPurpose::Write).await, Err(CloudError::Unintelligible(_))));
+    assert!(matches!(arm.get_scale_set("one", ReadPurpose::Write).await, Err(CloudError::Denied(_))));
+    assert!(matches!(arm.get_scale_set("one", ReadPurpose::Write).await, Err(CloudError::Denied(_))));
+    assert!(matches!(arm.get_scale_set("one", ReadPurpose::Write).await, Err(CloudError::Unintelligible(_))));
 }
 
 #[tokio::test]
