@@ -8,6 +8,10 @@ use super::tags;
 use crate::cloud::{CAPACITY_MAX, Consistency, GroupName, GroupReading, Identity, Permit, Provisioning, Zones};
 use crate::clouds::bounds::Bounds;
 
+/// The most VMs of a scale set whose `singlePlacementGroup` is true.
+/// <https://learn.microsoft.com/azure/virtual-machine-scale-sets/virtual-machine-scale-sets-placement-groups>
+const PLACEMENT_GROUP_MAX: u32 = 100;
+
 /// A reading without instances, and warnings about the group.
 #[derive(Debug)]
 pub(super) struct GroupRead {
@@ -33,6 +37,14 @@ pub(super) fn read(
         remarks
             .push("overprovision is on, so extra VMs appear and disappear while it grows; set it to false".to_owned());
     }
+    let max = max(set, &bounds, desired);
+    if max < bounds.max {
+        remarks.push(format!(
+            "singlePlacementGroup is on, so Azure limits it to {PLACEMENT_GROUP_MAX} VMs, and its max size of {} is \
+             not served; set it to false, or lower the max size",
+            bounds.max
+        ));
+    }
     let hints = tags::hints(&set.tags, &mut remarks);
     let permit = being_deleted(set).map_or(Permit::Granted, Permit::Withheld);
     let reading = GroupReading {
@@ -43,7 +55,7 @@ pub(super) fn read(
             None => Consistency::SCALE_SET_WITHOUT_ETAG,
         },
         min: bounds.min,
-        max: bounds.max,
+        max,
         floor: 0,
         desired,
         etag,
@@ -63,6 +75,15 @@ pub(super) fn read(
         placeholder_prefix,
     };
     Ok(GroupRead { reading, remarks })
+}
+
+/// Azure refuses more VMs than a single placement group holds, so the Cluster Autoscaler is to turn to another group.
+/// What exists, and the least to keep, stay within the bounds.
+fn max(set: &ScaleSet, bounds: &Bounds, desired: u32) -> u32 {
+    if !set.has_single_placement_group {
+        return bounds.max;
+    }
+    bounds.max.min(PLACEMENT_GROUP_MAX.max(bounds.min).max(desired))
 }
 
 /// Overprovisioning, surges of upgrades, zone balancing and repairs that replace VMs make more than the capacity.

@@ -140,6 +140,8 @@ pub(in crate::clouds::azure) struct ScaleSet {
     pub(in crate::clouds::azure) orchestration: Orchestration,
     /// `properties.skuProfile.vmSizes`
     pub(in crate::clouds::azure) mixed_sizes: Vec<String>,
+    /// `properties.singlePlacementGroup`
+    pub(in crate::clouds::azure) has_single_placement_group: bool,
     /// `properties.hostGroup` is set.
     pub(in crate::clouds::azure) has_host_group: bool,
     /// `virtualMachineProfile.capacityReservation` names a group of reservations.

@@ -63,6 +63,29 @@ async fn the_tags_of_a_configured_set_narrow_its_bounds() {
     }
 }
 
+/// A single placement group holds 100 VMs: a scale-up past them would be refused.
+#[tokio::test]
+async fn a_set_with_a_single_placement_group_is_offered_up_to_100_machines() {
+    for (is_single, capacity, spec, expected) in [
+        (true, 3, "1:300:pool", (1, 100)),
+        (true, 3, "1:100:pool", (1, 100)),
+        (true, 3, "1:50:pool", (1, 50)),
+        (false, 3, "1:300:pool", (1, 300)),
+        // What is there already, or at least wanted, stays within the bounds.
+        (true, 120, "1:300:pool", (1, 120)),
+        (true, 3, "150:300:pool", (150, 150)),
+    ] {
+        let fake = FakeApi::with(vec![ScaleSet { has_single_placement_group: is_single, ..set("pool", capacity) }]);
+        let azure = fake.azure(Settings { node_groups: vec![spec.parse().expect("good")], ..settings() });
+        let (listing, read) = (azure.list().await.expect("listed"), observed(&azure, "pool").await);
+        for group in [&listing.groups[0], &read] {
+            assert_eq!((group.min, group.max), expected, "{is_single} {capacity} {spec}");
+        }
+        let is_told = azure.warnings().iter().any(|(_, warning)| warning.contains("singlePlacementGroup"));
+        assert_eq!(is_told, is_single && spec.contains("300"), "{is_single} {capacity} {spec}");
+    }
+}
+
 #[tokio::test]
 async fn if_several_queries_match_the_tightest_bounds_apply() {
     let fake = FakeApi::with(vec![tagged(set("pool", 1), &[("a", "1"), ("b", "1")])]);
@@ -142,29 +165,6 @@ async fn the_capacity_of_a_spot_set_is_read_from_the_set_itself() {
     assert_eq!((names(&listing.groups), listing.broken.len()), (vec!["steady", "unreadable"], 1), "one of them");
 }
 
-/// A listing that takes a minute is given up.
-#[tokio::test(start_paused = true)]
-async fn spot_sets_whose_reads_hang_do_not_keep_others_from_being_listed() {
-    let spots: Vec<String> = (0..200).map(|number| format!("spot-{number}")).collect();
-    let sets = spots.iter().map(|name| ScaleSet { spot: true, ..set(name, 1) });
-    let fake = FakeApi::with(sets.chain([set("steady", 3)]).collect());
-    fake.state(|state| state.hanging = spots.iter().cloned().collect());
-    let names: Vec<&str> = spots.iter().map(String::as_str).chain(["steady"]).collect();
-    let (azure, began) = (fake.azure(named(&names)), tokio::time::Instant::now());
-    let listing = azure.list().await.expect("listed");
-    assert_eq!((listing.groups.len(), listing.broken.len()), (1, 200));
-    assert_eq!(began.elapsed(), Duration::from_secs(30));
-}
-
-#[tokio::test]
-async fn a_spot_set_that_is_gone_when_it_is_read_is_absent() {
-    let fake = FakeApi::with(vec![ScaleSet { spot: true, ..set("spot", 1) }]);
-    let gone = set("other-name-now", 1);
-    let azure = fake.azure(named(&["spot"]));
-    assert_eq!(azure.list().await.expect("listed").groups.len(), 1);
-    fake.state(|state| {
-        let listed = std::mem::replace(&mut state.sets[0], gone);
-        state.bad.clear();
 /// Otherwise, a budget that other clients keep low would be spent before the read that a write needs.
 #[tokio::test]
 async fn the_last_of_a_budget_is_not_spent_on_spot_sets() {
@@ -189,6 +189,29 @@ async fn the_last_of_a_budget_is_not_spent_on_spot_sets() {
     assert_eq!(server.received().len(), 6);
 }
 
+/// A listing that takes a minute is given up.
+#[tokio::test(start_paused = true)]
+async fn spot_sets_whose_reads_hang_do_not_keep_others_from_being_listed() {
+    let spots: Vec<String> = (0..200).map(|number| format!("spot-{number}")).collect();
+    let sets = spots.iter().map(|name| ScaleSet { spot: true, ..set(name, 1) });
+    let fake = FakeApi::with(sets.chain([set("steady", 3)]).collect());
+    fake.state(|state| state.hanging = spots.iter().cloned().collect());
+    let names: Vec<&str> = spots.iter().map(String::as_str).chain(["steady"]).collect();
+    let (azure, began) = (fake.azure(named(&names)), tokio::time::Instant::now());
+    let listing = azure.list().await.expect("listed");
+    assert_eq!((listing.groups.len(), listing.broken.len()), (1, 200));
+    assert_eq!(began.elapsed(), Duration::from_secs(30));
+}
+
+#[tokio::test]
+async fn a_spot_set_that_is_gone_when_it_is_read_is_absent() {
+    let fake = FakeApi::with(vec![ScaleSet { spot: true, ..set("spot", 1) }]);
+    let gone = set("other-name-now", 1);
+    let azure = fake.azure(named(&["spot"]));
+    assert_eq!(azure.list().await.expect("listed").groups.len(), 1);
+    fake.state(|state| {
+        let listed = std::mem::replace(&mut state.sets[0], gone);
+        state.bad.clear();
         state.vanishing = Some(listed);
     });
     let listing = azure.list().await.expect("listed");

@@ -38,6 +38,7 @@ struct RawSetProperties {
     provisioning_state: Option<String>,
     orchestration_mode: Option<String>,
     sku_profile: Option<RawSkuProfile>,
+    single_placement_group: Option<bool>,
     host_group: Option<Value>,
     priority_mix_policy: Option<Value>,
     overprovision: Option<bool>,
@@ -217,6 +218,7 @@ impl TryFrom<RawSet> for ScaleSet {
             provisioning_state: properties.provisioning_state,
             orchestration,
             mixed_sizes: sizes.into_iter().filter_map(|size| size.name).collect(),
+            has_single_placement_group: properties.single_placement_group.unwrap_or_default(),
             has_host_group: properties.host_group.is_some_and(|group| !group.is_null()),
             has_reservation: profile
                 .capacity_reservation

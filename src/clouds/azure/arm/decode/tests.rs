@@ -21,7 +21,7 @@ fn a_scale_set_is_read_in_full() {
         "sku": { "name": "Mix", "tier": "Standard", "capacity": 3 },
         "properties": {
             "provisioningState": "Updating", "orchestrationMode": "flexible", "overprovision": true,
-            "timeCreated": "not a date", "hostGroup": { "id": "/g" },
+            "timeCreated": "not a date", "hostGroup": { "id": "/g" }, "singlePlacementGroup": true,
             "priorityMixPolicy": { "baseRegularPriorityCount": 10 },
             "skuProfile": { "vmSizes": [{ "name": "Standard_D2s_v5" }, { "name": "Standard_D2as_v5" }] },
             "virtualMachineProfile": {
@@ -46,7 +46,7 @@ fn a_scale_set_is_read_in_full() {
     assert_eq!(tags, [("empty", ""), ("min", "1")]);
     assert_eq!((read.capacity, read.etag.as_deref(), read.zones.len()), (Some(3), Some("\"3\""), 2));
     assert_eq!((read.orchestration, read.mixed_sizes.len()), (Orchestration::Flexible, 2));
-    assert!(read.has_reservation && read.mixes_priorities);
+    assert!(read.has_reservation && read.mixes_priorities && read.has_single_placement_group);
     assert!(read.has_host_group && read.overprovision && read.spot && read.windows && read.ephemeral_os_disk);
     assert_eq!((read.os_disk_gb, read.storage_account_type.as_deref()), (Some(128), Some("Premium_LRS")));
     assert_eq!((read.cpus_available, read.has_one_thread_per_core, read.addresses), (Some(4), true, Some(2)));
