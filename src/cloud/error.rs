@@ -43,7 +43,7 @@ pub enum CloudError {
     /// effect.
     #[error("unreachable: {0}")]
     Unreachable(Box<Fault>),
-    /// No connection could be made, or no token was there, so a write was not sent. Retryable.
+    /// No connection could be made, no token was there, or the token was refused, so a write had no effect. Retryable.
     #[error("not sent: {0}")]
     NotSent(Box<Fault>),
     /// Credentials or permissions are missing. Nothing was done. Not retryable until they are changed.

@@ -12,7 +12,7 @@ use rcgen::{CertificateParams, KeyPair, PKCS_RSA_SHA256, PublicKeyData, RsaKeySi
 use serde_json::{Value, json};
 use tonic::Code;
 
-use crate::emulators::arm::{Arm, Issued};
+use crate::emulators::arm::{Arm, Issued, error};
 use crate::emulators::certificate_authority::CertificateAuthority;
 use crate::emulators::{Emulator, HttpResponse, Request};
 use crate::peers::headcount::{AUTOSCALER_TIMEOUT, ConfigFile, Server, command, refused_in_time};
@@ -215,6 +215,22 @@ async fn without_a_token_no_call_is_made() {
     let (code, message) = refused_in_time(async || caller.increase("pool", 1).await).await;
     assert_eq!(code, Code::Unavailable, "{message}");
     assert_eq!(office.calls().len(), 0);
+}
+
+#[tokio::test]
+async fn a_scale_up_whose_token_is_refused_is_sent_again_with_a_new_one_while_its_caller_waits() {
+    let office = Office::open();
+    let principal = json!({"tenantId": "tenant-1", "aadClientId": "client-1", "aadClientSecret": "of-the-file"});
+    let server = office.serve(principal, &[]);
+    let mut client = server.client().await;
+    assert_eq!(client.target("pool").await, 2);
+    office.arm.script("PATCH", "/virtualMachineScaleSets/pool", 1, error(401, "ExpiredAuthenticationToken", "expired"));
+    client.increase("pool", 1).await.expect("sent again");
+    assert_eq!(client.target("pool").await, 3);
+    let calls = office.calls();
+    let tokens: Vec<_> =
+        calls.iter().filter(|(request, _)| request.method == "PATCH").map(|(_, token)| token).collect();
+    assert!(tokens.len() == 2 && tokens[0].token != tokens[1].token, "{tokens:?}");
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::api::ReadPurpose;
 use super::errors::{ErrorContext, classify};
 use super::operations;
-use super::sign_in::{Bearer, NewCredential, SignIn};
+use super::sign_in::{Bearer, NewCredential, SignIn, TOKEN_TIMEOUT, TOKEN_TIMEOUT_FOR_WRITE};
 use crate::cloud::{CallMeter, CallStatus, CloudError};
 use crate::clouds::azure::http::{HttpResponse, Transport, TransportError};
 use crate::clouds::azure::throttle::{Bucket, CallLimiter, ThrottleInfo};
@@ -123,8 +123,8 @@ impl ArmClient {
         url.origin() == self.endpoint.origin() && url.username().is_empty() && url.password().is_none()
     }
 
-    /// Sends a request once, and once more with a new token if the token is refused. Any status other than success is
-    /// an error.
+    /// Sends a request once. If the token is refused, a read is sent once more with a new one. Whether there is still
+    /// time to send a write again, only the caller knows (law 9). Any status other than success is an error.
     pub(in crate::clouds::azure) async fn send(
         &self,
         call: &ArmCall,
@@ -148,9 +148,13 @@ impl ArmClient {
             fault: context.fault(None, &self.why_not_sent(call, wait)),
         })?;
         let (mut response, mut generation) = self.send_once(call, &method, url, headers, &body).await?;
-        // A request with a refused token had no effect, so this never repeats a write.
         if response.status == StatusCode::UNAUTHORIZED && self.renew(generation).await {
             tracing::warn!(api = call.operation, name = call.name, "Azure refused the token; renewing it");
+            // A request with a refused token had no effect.
+            if call.bucket.is_write() {
+                let refused = classify(context, &response);
+                return Err(CloudError::NotSent(Box::new(refused.fault().clone())));
+            }
             (response, generation) = self.send_once(call, &method, url, headers, &body).await?;
         }
         if response.status.is_success() {
@@ -197,8 +201,9 @@ impl ArmClient {
         let request = request.body(Full::new(body.clone()));
         let mut request = request.map_err(|error| context.refused(&format!("the request is invalid: {error}")))?;
         let is_write = call.bucket.is_write();
+        let patience = if is_write { TOKEN_TIMEOUT_FOR_WRITE } else { TOKEN_TIMEOUT };
         let token = match &self.sign_in {
-            Some(sign_in) => Some(sign_in.token(context).await.map_err(|error| match error {
+            Some(sign_in) => Some(sign_in.token(context, patience).await.map_err(|error| match error {
                 CloudError::Unreachable(fault) if is_write => CloudError::NotSent(fault),
                 error => error,
             })?),

@@ -15,7 +15,10 @@ use crate::cloud::secrets::keep_secret;
 use crate::limits::AZURE_FILE;
 
 /// The time to get a new token, including retries of the sign-in.
-const TOKEN_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const TOKEN_TIMEOUT: Duration = Duration::from_secs(10);
+/// The same for a write. The read before it had a token a moment ago, and what waits longer may be sent after its
+/// caller has given up (law 9).
+pub(super) const TOKEN_TIMEOUT_FOR_WRITE: Duration = Duration::from_secs(1);
 /// The time to get a new token while the last one is valid: the call that needs it has seconds.
 const RENEW_TIMEOUT: Duration = Duration::from_secs(1);
 /// A token that is valid for less than this is not used: the request takes some time to arrive.
@@ -85,8 +88,12 @@ impl SignIn {
         Self { scope, current, renewing: tokio::sync::Mutex::default() }
     }
 
-    /// A token, and the generation of the credential that it comes from.
-    pub(super) async fn token(&self, context: ErrorContext<'_>) -> Result<(HeaderValue, u64), CloudError> {
+    /// A token, and the generation of the credential that it comes from. A new one may take as long as `patience`.
+    pub(super) async fn token(
+        &self,
+        context: ErrorContext<'_>,
+        patience: Duration,
+    ) -> Result<(HeaderValue, u64), CloudError> {
         let CurrentCredential { credential, generation, kept, .. } = self.current().clone();
         let token = match kept.filter(Kept::is_valid) {
             Some(kept) if Instant::now() < kept.renew_from => kept.token,
@@ -98,7 +105,7 @@ impl SignIn {
                     self.keep(kept.token, generation, RENEW_PAUSE_MIN)
                 }
             },
-            None => self.keep(self.new_token(&credential, TOKEN_TIMEOUT, context).await?, generation, Duration::ZERO),
+            None => self.keep(self.new_token(&credential, patience, context).await?, generation, Duration::ZERO),
         };
         keep_secret(token.token.secret());
         let header = HeaderValue::from_str(&format!("Bearer {}", token.token.secret()));
@@ -131,7 +138,7 @@ impl SignIn {
 
     /// Whom the tokens are issued to; `None` where they do not say.
     pub(super) async fn application(&self, context: ErrorContext<'_>) -> Result<Option<String>, CloudError> {
-        let (header, _) = self.token(context).await?;
+        let (header, _) = self.token(context, TOKEN_TIMEOUT).await?;
         Ok(header.to_str().ok().and_then(|held| claims::application(held.strip_prefix("Bearer ")?)))
     }
 

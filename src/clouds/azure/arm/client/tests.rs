@@ -128,6 +128,63 @@ async fn a_refused_token_is_renewed_once_and_the_call_sent_again() {
     assert_eq!(tokens(&server).len(), 5, "not renewed again at once");
 }
 
+/// Renewing takes time: it may be more than the caller has.
+#[tokio::test]
+async fn a_write_whose_token_is_refused_is_not_sent_again_until_its_caller_asks_for_it() {
+    let refused = || Reply::new(401, r#"{"error":{"code":"ExpiredAuthenticationToken","message":"no"}}"#);
+    let (server, certificate) =
+        Loopback::start_tls([refused(), Reply::new(202, ""), refused(), refused(), refused()]).await;
+    let base = format!("https://{}", server.address());
+    let client = client(Transport::trusting(certificate), &base, Ok("token-1"));
+    let url = client.endpoint().join("/one").expect("an address");
+    let write = async || {
+        let call = ArmCall::new(operations::UPDATE_SCALE_SET, "one", Bucket::Update);
+        client.send(&call, Method::PATCH, &url, &[], Bytes::new()).await
+    };
+    let error = write().await.expect_err("refused");
+    assert!(matches!(error, CloudError::NotSent(_)) && error.may_be_repeated(), "{error}");
+    assert!(error.to_string().contains("ExpiredAuthenticationToken"), "{error}");
+    assert_eq!(server.received().len(), 1);
+    write().await.expect("accepted with the second token");
+    assert_eq!(server.received()[1].headers["authorization"], "Bearer token-2");
+    write().await.expect_err("refused, and renewed");
+    let error = write().await.expect_err("the third token is refused too");
+    assert!(matches!(error, CloudError::Denied(_)), "{error}");
+    assert_eq!(server.received().len(), 4, "each was sent once");
+}
+
+/// A credential that never responds.
+#[derive(Debug)]
+struct Hanging;
+
+#[async_trait::async_trait]
+impl TokenCredential for Hanging {
+    async fn get_token(
+        &self,
+        _scopes: &[&str],
+        _options: Option<TokenRequestOptions<'_>>,
+    ) -> azure_core::Result<AccessToken> {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_waits_for_a_token_for_a_second_only() {
+    let renew: NewCredential = Arc::new(|| Ok(Arc::new(Hanging)));
+    let bearer = Bearer { credential: Arc::new(Hanging), scope: "https://arm.test/.default".to_owned(), renew };
+    let endpoint = Url::parse("https://127.0.0.1:1").expect("an address");
+    let transport = Arc::new(Transport::plain().expect("a transport"));
+    let client = ArmClient::new(transport, endpoint, Some(bearer), Arc::new(CallLimiter::default()));
+    let url = client.endpoint().join("/one").expect("an address");
+    for (bucket, seconds) in [(Bucket::Update, 1), (Bucket::Delete, 1), (Bucket::SetGet, 10)] {
+        let began = Instant::now();
+        let call = ArmCall::new(operations::UPDATE_SCALE_SET, "one", bucket);
+        let error = client.send(&call, Method::PATCH, &url, &[], Bytes::new()).await.expect_err("no token");
+        assert_eq!(matches!(error, CloudError::NotSent(_)), bucket.is_write(), "{error}");
+        assert_eq!(began.elapsed(), Duration::from_secs(seconds), "{bucket}");
+    }
+}
+
 #[tokio::test]
 async fn another_credential_is_used_at_once_and_one_without_a_token_never() {
     let (server, certificate) = Loopback::start_tls([(); 3].map(|()| Reply::new(200, "{}"))).await;

@@ -50,12 +50,12 @@ async fn while_the_sign_in_service_is_down_the_last_token_is_used_as_long_as_it_
     for hangs in [false, true] {
         let (sign_in, credential) = sign_in(Duration::from_secs(240), hangs);
         for _ in 0..10 {
-            let (header, _) = sign_in.token(CONTEXT).await.expect("it is valid");
+            let (header, _) = sign_in.token(CONTEXT, TOKEN_TIMEOUT).await.expect("it is valid");
             assert_eq!(header.to_str().ok(), Some("Bearer token-1"));
         }
         assert_eq!(credential.asked.load(Ordering::Relaxed), 2, "not for each call, which would wait for it");
         tokio::time::advance(RENEW_PAUSE_MIN).await;
-        sign_in.token(CONTEXT).await.expect("it is valid");
+        sign_in.token(CONTEXT, TOKEN_TIMEOUT).await.expect("it is valid");
         assert_eq!(credential.asked.load(Ordering::Relaxed), 3);
     }
 }
@@ -76,8 +76,8 @@ async fn a_late_success_of_an_earlier_token_ends_no_pause() {
 #[tokio::test(start_paused = true)]
 async fn a_token_about_to_expire_is_not_used_again() {
     let (sign_in, _) = sign_in(Duration::from_secs(20), false);
-    sign_in.token(CONTEXT).await.expect("the first one");
-    let error = sign_in.token(CONTEXT).await.expect_err("it expires");
+    sign_in.token(CONTEXT, TOKEN_TIMEOUT).await.expect("the first one");
+    let error = sign_in.token(CONTEXT, TOKEN_TIMEOUT).await.expect_err("it expires");
     assert!(matches!(error, CloudError::Unreachable(_)), "{error}");
 }
 
@@ -98,7 +98,7 @@ async fn told(status: u16, body: &str) -> String {
     let credential = credential(&client_secret(), AzureCloud::Public, client).expect("a credential");
     let renew: NewCredential = Arc::new(|| Err("no other credential".to_owned()));
     let sign_in = SignIn::new(Bearer { credential, scope: "https://arm.test/.default".to_owned(), renew });
-    let error = sign_in.token(CONTEXT).await.expect_err("no token");
+    let error = sign_in.token(CONTEXT, TOKEN_TIMEOUT).await.expect_err("no token");
     error.to_string().replace("GetVirtualMachineScaleSet one: no token: ", "")
 }
 
