@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use azure_core::cloud::CloudConfiguration;
 use azure_core::credentials::TokenCredential;
-use azure_core::http::{ClientOptions, ExponentialRetryOptions, HttpClient, RetryOptions, Transport};
+use azure_core::http::{ClientOptions, ExponentialRetryOptions, HttpClient, RetryOptions, Transport, Url};
 use azure_identity::{
     AzureCliCredential, ClientAssertionCredential, ClientAssertionCredentialOptions, ClientSecretCredential,
     ClientSecretCredentialOptions, ManagedIdentityCredential, ManagedIdentityCredentialOptions, UserAssignedId,
@@ -13,11 +13,17 @@ use azure_identity::{
 
 use super::certificate::{Certificate, CertificateError};
 use super::federated::{FederatedError, TokenFile};
+use super::in_time::InTime;
 use crate::cloud::secrets::keep_long_lived_secret;
 use crate::config::settings::azure::{AzureCloud, Credential};
 
 /// Overrides the address of the sign-in service; the workload identity webhook sets it.
 const AUTHORITY_HOST: &str = "AZURE_AUTHORITY_HOST";
+
+/// Where App Service has its tokens.
+const IDENTITY_ENDPOINT: &str = "IDENTITY_ENDPOINT";
+/// Where every Azure VM has its tokens.
+const METADATA_SERVICE: &str = "169.254.169.254";
 
 /// The header that App Service and Arc require in requests for tokens.
 const IDENTITY_HEADER: &str = "IDENTITY_HEADER";
@@ -44,9 +50,17 @@ pub(in crate::clouds::azure) fn credential(
     cloud: AzureCloud,
     transport: Arc<dyn HttpClient>,
 ) -> Result<Arc<dyn TokenCredential>, CredentialError> {
-    let environment = std::env::var(AUTHORITY_HOST).ok().filter(|host| !host.trim().is_empty());
+    let environment = set(AUTHORITY_HOST);
+    let authority = environment.as_deref().unwrap_or_else(|| authority(cloud));
     let client_options = options(cloud, environment.is_some(), transport);
-    Ok(match settings {
+    let signs_in_at = match settings {
+        Credential::ManagedIdentity { .. } => {
+            set(IDENTITY_ENDPOINT).map_or_else(|| METADATA_SERVICE.to_owned(), |endpoint| host(&endpoint))
+        }
+        Credential::Cli => "the Azure CLI".to_owned(),
+        _ => host(authority),
+    };
+    let credential: Arc<dyn TokenCredential> = match settings {
         Credential::ClientSecret { tenant_id, client_id, secret } => {
             let options = ClientSecretCredentialOptions { client_options };
             keep_long_lived_secret(secret.expose());
@@ -54,7 +68,6 @@ pub(in crate::clouds::azure) fn credential(
             ClientSecretCredential::new(tenant_id, client_id.clone(), secret, Some(options))?
         }
         Credential::ClientCertificate { tenant_id, client_id, path, password } => {
-            let authority = environment.as_deref().unwrap_or_else(|| authority(cloud));
             let certificate =
                 Certificate::new(path.clone(), password.is_some(), authority, tenant_id, client_id.clone())?;
             let options = ClientAssertionCredentialOptions { client_options };
@@ -69,9 +82,9 @@ pub(in crate::clouds::azure) fn credential(
             ManagedIdentityCredential::new(Some(options))?
         }
         Credential::WorkloadIdentity { tenant_id, client_id, token_file } => {
-            let set = |value: &Option<String>, what| value.clone().ok_or(FederatedError::Unset(what));
-            let tenant_id = set(tenant_id, "the tenant ID (tenantId, AZURE_TENANT_ID)")?;
-            let client_id = set(client_id, "the client ID of the identity (aadClientId, AZURE_CLIENT_ID)")?;
+            let given = |value: &Option<String>, what| value.clone().ok_or(FederatedError::Unset(what));
+            let tenant_id = given(tenant_id, "the tenant ID (tenantId, AZURE_TENANT_ID)")?;
+            let client_id = given(client_id, "the client ID of the identity (aadClientId, AZURE_CLIENT_ID)")?;
             let file = token_file.clone();
             let file = file
                 .ok_or(FederatedError::Unset("the token file (aadFederatedTokenFile, AZURE_FEDERATED_TOKEN_FILE)"))?;
@@ -79,7 +92,19 @@ pub(in crate::clouds::azure) fn credential(
             ClientAssertionCredential::new(tenant_id, client_id, TokenFile::new(file)?, Some(options))?
         }
         Credential::Cli => AzureCliCredential::new(None)?,
-    })
+    };
+    Ok(Arc::new(InTime::new(credential, signs_in_at)))
+}
+
+/// What the environment sets.
+fn set(variable: &str) -> Option<String> {
+    std::env::var(variable).ok().filter(|value| !value.trim().is_empty())
+}
+
+/// The host of a URL, or the URL if it has none.
+fn host(url: &str) -> String {
+    let parsed = Url::parse(url).ok();
+    parsed.as_ref().and_then(Url::host_str).unwrap_or(url).to_owned()
 }
 
 fn options(cloud: AzureCloud, authority_is_set: bool, transport: Arc<dyn HttpClient>) -> ClientOptions {

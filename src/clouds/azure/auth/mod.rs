@@ -4,6 +4,7 @@ mod certificate;
 mod credential_file;
 mod credentials;
 mod federated;
+mod in_time;
 mod metadata;
 
 pub(super) use certificate::parse_certificate;

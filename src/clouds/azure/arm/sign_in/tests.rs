@@ -2,6 +2,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use azure_core::credentials::{Secret, TokenRequestOptions};
 use azure_core::error::ErrorKind;
+use azure_core::http::{AsyncRawResponse, HttpClient, Request};
 use azure_core::time::OffsetDateTime;
 
 use super::*;
@@ -128,4 +129,34 @@ async fn only_an_answer_of_entra_says_that_the_credentials_are_refused() {
     }
     let unread = "unreachable: the response of the sign-in service cannot be read";
     assert_eq!(told(200, page).await, unread);
+}
+
+/// A network in which every connection hangs.
+#[derive(Debug)]
+struct Silence;
+
+#[async_trait::async_trait]
+impl HttpClient for Silence {
+    async fn execute_request(&self, _request: &Request) -> azure_core::Result<AsyncRawResponse> {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_error_of_a_sign_in_that_hangs_names_its_host() {
+    let identity = Credential::ManagedIdentity { user_assigned: None };
+    for (settings, cloud, host) in [
+        (client_secret(), AzureCloud::Public, "login.microsoftonline.com"),
+        (client_secret(), AzureCloud::China, "login.chinacloudapi.cn"),
+        (identity, AzureCloud::Public, "169.254.169.254"),
+    ] {
+        let new: NewCredential =
+            Arc::new(move || credential(&settings, cloud, Arc::new(Silence)).map_err(|error| error.to_string()));
+        let scope = "https://management.azure.com/.default".to_owned();
+        let sign_in = SignIn::new(Bearer { credential: new().expect("a credential"), scope, renew: Arc::clone(&new) });
+        let error = sign_in.token(CONTEXT, TOKEN_TIMEOUT).await.expect_err("no response");
+        let expected = format!("no token: {host} issued none within 9s");
+        assert!(matches!(error, CloudError::Unreachable(_)) && error.to_string().ends_with(&expected), "{error}");
+        assert!(sign_in.with(new, CONTEXT).await.expect_err("no response").ends_with(&expected));
+    }
 }
