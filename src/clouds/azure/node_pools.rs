@@ -1,11 +1,11 @@
 //! Node pools of AKS: what AKS sets on their nodes, and their scale sets do not show.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Mutex;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::arm::operations::LIST_AGENT_POOLS;
 use super::arm::{AgentPool, AksCluster, ScaleSet};
@@ -22,9 +22,23 @@ const RETRY_LATER: Duration = Duration::from_secs(60);
 /// The most clusters whose pools are kept. A resource group holds the nodes of one; tags may be wrong.
 pub(super) const CLUSTERS_MAX: usize = 10;
 
-/// The node pools of AKS clusters, as last read.
+/// A list may take this long. It is short, and templates wait for it, a few at a time.
+const LIST_LIMIT: Duration = Duration::from_secs(10);
+
+/// The node pools of AKS clusters, as last read. A caller that needs those of a cluster that are being read waits for
+/// them, and for no other ones.
 #[derive(Debug, Default)]
-pub(super) struct NodePools(Mutex<BTreeMap<AksCluster, Read>>);
+pub(super) struct NodePools(std::sync::Mutex<BTreeMap<AksCluster, Arc<Mutex<Option<Read>>>>>);
+
+impl NodePools {
+    fn of(&self, cluster: &AksCluster) -> Arc<Mutex<Option<Read>>> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= CLUSTERS_MAX && !known.contains_key(cluster) {
+            known.clear();
+        }
+        Arc::clone(known.entry(cluster.clone()).or_default())
+    }
+}
 
 /// What the last attempts to read a cluster's node pools returned.
 #[derive(Clone, Debug)]
@@ -53,24 +67,22 @@ impl Azure {
     }
 
     async fn pools_of(&self, cluster: &AksCluster, wanted: &str) -> Read {
-        let mut known = self.node_pools.0.lock().await;
-        let before = known.get(cluster).cloned();
-        if let Some(read) = before.clone().filter(|read| read.tried.elapsed() < read.life(wanted)) {
+        let pools = self.node_pools.of(cluster);
+        let mut known = pools.lock().await;
+        if let Some(read) = known.clone().filter(|read| read.tried.elapsed() < read.life(wanted)) {
             return read;
         }
-        if known.len() >= CLUSTERS_MAX && before.is_none() {
-            known.clear();
-        }
-        let (tried, pools) = (Instant::now(), before.and_then(|read| read.pools));
+        let (tried, before) = (Instant::now(), known.take().and_then(|read| read.pools));
         // Recorded before the call, because the caller may be cancelled while it waits.
-        let late = CloudError::unreachable(LIST_AGENT_POOLS, &cluster.name, "the last call took too long");
-        known.insert(cluster.clone(), Read { tried, pools: pools.clone(), error: Some(late) });
-        let read = match self.api.list_agent_pools(cluster).await {
+        let late = || CloudError::unreachable(LIST_AGENT_POOLS, &cluster.name, "the last call took too long");
+        *known = Some(Read { tried, pools: before.clone(), error: Some(late()) });
+        let listed = timeout(LIST_LIMIT, self.api.list_agent_pools(cluster)).await;
+        let read = match listed.unwrap_or_else(|_elapsed| Err(late())) {
             Ok(listed) => Read { tried: Instant::now(), pools: Some(Arc::new(listed)), error: None },
             // Those who waited for this call do not repeat it.
-            Err(error) => Read { tried: Instant::now(), pools, error: Some(error) },
+            Err(error) => Read { tried: Instant::now(), pools: before, error: Some(error) },
         };
-        known.insert(cluster.clone(), read.clone());
+        *known = Some(read.clone());
         read
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::time::{Instant, timeout};
+
 use super::*;
 use crate::cloud::Quotas;
 use crate::clouds::azure::arm::{AgentPool, AutoscaleSetting, Usage};
@@ -221,6 +223,29 @@ async fn all_scale_sets_of_a_cluster_share_one_read_of_its_pools() {
     fake.state(|state| state.pools.push(agent_pool("three", "late:NoSchedule")));
     after(Duration::from_secs(6)).await;
     assert_eq!(spec("c").await.taints[0].key, "late", "a pool that the list lacks is looked for");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_whose_pools_cannot_be_read_in_time_delays_no_other_and_its_sets_share_the_wait() {
+    let mut other = set_of_pool("c", "one");
+    other.tags.insert("aks-managed-cluster-name".to_owned(), "test".to_owned());
+    let fake = FakeApi::with(vec![set_of_pool("a", "one"), set_of_pool("b", "one"), other]);
+    fake.state(|state| state.pools = vec![agent_pool("one", "x=y:NoSchedule")]);
+    let azure = fake.azure(named(&["a", "b", "c"]));
+    fake.state(|state| state.hanging.insert("prod".to_owned()));
+    let spec = async |name: &str| {
+        let reading = observed(&azure, name).await;
+        let began = Instant::now();
+        let spec = timeout(Duration::from_secs(40), azure.launch_spec(&reading)).await.expect("an end");
+        (spec, began.elapsed().as_secs())
+    };
+    let (a, b, c) = tokio::join!(spec("a"), spec("b"), spec("c"));
+    assert_eq!((c.0.expect("another cluster").taints.len(), c.1), (1, 0));
+    for (spec, seconds) in [a, b] {
+        assert!(spec.as_ref().is_err_and(CloudError::may_pass), "{spec:?}");
+        assert_eq!(seconds, 10);
+    }
+    assert_eq!(fake.calls("pools"), ["apps/prod", "apps/test"], "one call for both scale sets");
 }
 
 #[tokio::test(start_paused = true)]

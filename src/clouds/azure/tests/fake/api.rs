@@ -138,7 +138,12 @@ impl ScaleSetApi for FakeApi {
     }
 
     async fn list_agent_pools(&self, cluster: &AksCluster) -> Result<Vec<AgentPool>, CloudError> {
-        self.call("pools", &format!("{}/{}", cluster.resource_group, cluster.name), |state| Ok(state.pools.clone()))
+        let answer = self
+            .call("pools", &format!("{}/{}", cluster.resource_group, cluster.name), |state| Ok(state.pools.clone()));
+        if self.state(|state| state.hanging.contains(&cluster.name)) {
+            std::future::pending::<()>().await;
+        }
+        answer
     }
 
     async fn list_usages(&self, location: &str) -> Result<Vec<Usage>, CloudError> {

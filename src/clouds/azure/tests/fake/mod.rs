@@ -35,7 +35,7 @@ pub(super) struct State {
     pub(super) vanishing: Option<ScaleSet>,
     /// Machines that the list still shows and a deletion does not know.
     pub(super) ghosts: Vec<String>,
-    /// Scale sets whose reads never return.
+    /// Scale sets and AKS clusters whose reads never return.
     pub(super) hanging: HashSet<String>,
     /// Whether the list leaves etags out.
     pub(super) lists_no_etags: bool,
