@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt as _};
-use tokio::sync::SemaphorePermit;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::arm::operations::GET_SCALE_SET;
 use super::arm::{BadItem, MachineList, MachineQuery, Orchestration, ReadPurpose, ScaleSet, ScaleSetApi};
 use super::discovery::Selection;
 use super::ids::ScaleSetKey;
+use super::throttle::{TURN_MAX, Turn};
 use super::{Azure, discovery, groups, ids, instances};
 use crate::cloud::{CloudError, GroupName, GroupReading, Listing};
 use crate::clouds::bounds::Bounds;
@@ -25,8 +25,6 @@ const SPOT_TIMEOUT: Duration = Duration::from_secs(5);
 const SPOT_READS_MAX: Duration = Duration::from_secs(30);
 /// The time limit of a list with instance view. A read may take 20 s; the list without it has the rest of them.
 const VIEW_TIMEOUT: Duration = Duration::from_secs(12);
-/// A list keeps others from starting for this long at most.
-const TURN_MAX: Duration = Duration::from_secs(3);
 /// The same as [`VIEW_TIMEOUT`] for a write, which has 4 s for both lists, or 2 s if it is a reduction. It needs to know which VMs exist,
 /// and not how each one is.
 const VIEW_TIMEOUT_FOR_WRITE: Duration = Duration::from_millis(1_200);
@@ -272,9 +270,9 @@ impl Azure {
 
 /// A list, while it holds its turn. In a zone outage, many views hang at the same time: other scale sets do not wait for
 /// them to the end.
-pub(super) async fn holding<T>(turn: Option<SemaphorePermit<'_>>, list: impl Future<Output = T>) -> T {
+pub(super) async fn holding<T>(turn: Option<Turn<'_>>, list: impl Future<Output = T>) -> T {
     let mut list = pin!(list);
-    let listed = timeout(TURN_MAX, &mut list).await;
+    let listed = timeout(turn.as_ref().map_or(TURN_MAX, |turn| turn.limit), &mut list).await;
     drop(turn);
     match listed {
         Ok(listed) => listed,

@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
+use tokio::time::timeout;
+
 use super::*;
 use crate::clouds::azure::arm::VirtualMachine;
 use crate::clouds::azure::scale_set_cache::CachedMachines;
+use crate::clouds::azure::throttle::Pace;
 
 /// A set of one machine, and what the machine is read as.
 async fn read(settings: Settings, set: ScaleSet, change: impl FnOnce(&mut VirtualMachine)) -> Instance {
@@ -315,16 +319,34 @@ async fn after_a_pause_that_azure_asked_for_instead_of_views_a_list_without_them
 /// In a zone outage, the views of many scale sets hang.
 #[tokio::test(start_paused = true)]
 async fn a_list_that_hangs_keeps_others_from_starting_for_three_seconds() {
-    let turns = tokio::sync::Semaphore::new(1);
-    let turn = turns.acquire().await.ok();
-    let began = tokio::time::Instant::now();
-    let hanging = super::super::listing::holding(turn, tokio::time::sleep(Duration::from_secs(10)));
+    let (pace, began) = (Pace::default(), tokio::time::Instant::now());
+    let hanging = (0..8).map(|_| async {
+        let turn = pace.turn().await;
+        super::super::listing::holding(turn, tokio::time::sleep(Duration::from_secs(10))).await;
+    });
     let next = async {
-        let _turn = turns.acquire().await.expect("a turn");
+        let _turn = pace.turn().await.expect("a turn");
         began.elapsed()
     };
-    let ((), started) = tokio::join!(hanging, next);
-    assert_eq!((started, began.elapsed()), (Duration::from_secs(3), Duration::from_secs(10)));
+    let (_, started) = tokio::join!(join_all(hanging), next);
+    assert_eq!(started, Duration::from_secs(3));
+    assert!(began.elapsed() >= Duration::from_secs(10), "they went on: {:?}", began.elapsed());
+}
+
+/// A read is given up after 20 s.
+#[tokio::test(start_paused = true)]
+async fn sixty_sets_whose_lists_hang_do_not_keep_others_from_being_read_in_time() {
+    const READ_LIMIT: Duration = Duration::from_secs(20);
+    let hanging: Vec<String> = (0..60).map(|number| format!("hanging-{number}")).collect();
+    let fake = FakeApi::with(hanging.iter().map(|name| set(name, 1)).chain([set("pool", 1)]).collect()).paced();
+    let names: Vec<&str> = hanging.iter().map(String::as_str).chain(["pool"]).collect();
+    let azure = fake.azure(named(&names));
+    azure.list().await.expect("listed");
+    fake.state(|state| state.hanging = hanging.iter().cloned().collect());
+    let read = async |name: &str| timeout(READ_LIMIT, azure.observe(&name.into())).await;
+    let (others, healthy) = tokio::join!(join_all(hanging.iter().map(|name| read(name))), read("pool"));
+    assert!(others.iter().all(Result::is_err), "each hangs to its end");
+    healthy.expect("in time").expect("readable").expect("present");
 }
 
 #[tokio::test]

@@ -8,4 +8,4 @@ mod pace;
 
 pub(super) use info::{Bucket, ThrottleInfo};
 pub(super) use limiter::CallLimiter;
-pub(super) use pace::Pace;
+pub(super) use pace::{Pace, TURN_MAX, Turn};

@@ -15,6 +15,9 @@ const PAUSE_MAX: Duration = Duration::from_millis(100);
 /// read.
 const SPREAD_MAX: Duration = Duration::from_secs(12);
 
+/// A list keeps others from starting for this long at most. In a zone outage, many lists hang at the same time.
+pub(in crate::clouds::azure) const TURN_MAX: Duration = Duration::from_secs(3);
+
 /// The order of the lists.
 #[derive(Debug)]
 pub(in crate::clouds::azure) struct Pace {
@@ -30,6 +33,15 @@ struct Schedule {
     next: Instant,
 }
 
+/// A list that has started. The next one may start once it is dropped.
+#[derive(Debug)]
+pub(in crate::clouds::azure) struct Turn<'a> {
+    _permit: SemaphorePermit<'a>,
+    /// How long it may be kept. Where many lists wait, it is shorter: if all of them hung, the last one would otherwise
+    /// start after more than the time of its read.
+    pub(in crate::clouds::azure) limit: Duration,
+}
+
 /// A list that waits. Counts until it is dropped.
 struct Waiting<'a>(&'a Pace);
 
@@ -41,13 +53,13 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// Waits until the next list may start. It runs until the permit is dropped.
-    pub(in crate::clouds::azure) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+    /// Waits until the next list may start.
+    pub(in crate::clouds::azure) async fn turn(&self) -> Option<Turn<'_>> {
         let _waiting = Waiting::on(self);
         // The semaphore is never closed.
         let permit = self.turns.acquire().await.ok()?;
         sleep_until(self.start()).await;
-        Some(permit)
+        Some(Turn { _permit: permit, limit: self.limit() })
     }
 
     fn start(&self) -> Instant {
@@ -55,6 +67,12 @@ impl Pace {
         let start = schedule.next.max(Instant::now());
         schedule.next = start + PAUSE_MAX.min(SPREAD_MAX / schedule.most.max(1));
         start
+    }
+
+    fn limit(&self) -> Duration {
+        let most = self.schedule.lock().unwrap_or_else(PoisonError::into_inner).most;
+        let rounds = most.div_ceil(u32::try_from(LISTS_AT_ONCE).unwrap_or(u32::MAX));
+        TURN_MAX.min(SPREAD_MAX / rounds.max(1))
     }
 
     fn count(&self, change: impl FnOnce(&mut Schedule)) {

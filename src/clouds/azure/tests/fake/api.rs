@@ -57,6 +57,10 @@ impl State {
 
 #[async_trait]
 impl ScaleSetApi for FakeApi {
+    fn pace(&self) -> Option<&Pace> {
+        self.pace.as_deref()
+    }
+
     async fn list_scale_sets(&self) -> Result<Vec<Result<ScaleSet, BadItem>>, CloudError> {
         self.call("list", "sets", |state| {
             let listed = state.sets.iter().chain(&state.vanishing).map(|set| {
@@ -76,6 +80,9 @@ impl ScaleSetApi for FakeApi {
     }
 
     async fn list_uniform_machines(&self, name: &str, query: MachineQuery) -> Result<MachineList, CloudError> {
+        if self.state(|state| state.hanging.contains(name)) {
+            std::future::pending::<()>().await;
+        }
         self.call(if query.with_view { "uniform" } else { "uniform-plain" }, name, |state| match state.get(name) {
             Some(set) => {
                 assert_eq!(set.orchestration, Orchestration::Uniform);

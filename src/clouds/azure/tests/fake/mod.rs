@@ -12,6 +12,7 @@ use crate::clouds::azure::arm::{
     AgentPool, AksCluster, AutoscaleSetting, BadItem, InstanceViewStatus, MachineList, MachineQuery, Orchestration,
     ScaleSet, Size, Usage, VirtualMachine,
 };
+use crate::clouds::azure::throttle::Pace;
 
 pub(super) const SUBSCRIPTION: &str = "Sub-1";
 pub(super) const RESOURCE_GROUP: &str = "MC_Group";
@@ -50,7 +51,10 @@ pub(super) struct State {
 
 /// A handle on the fake.
 #[derive(Clone, Default)]
-pub(super) struct FakeApi(Arc<Mutex<State>>);
+pub(super) struct FakeApi {
+    state: Arc<Mutex<State>>,
+    pace: Option<Arc<Pace>>,
+}
 
 /// A scale set with an etag and a capacity.
 pub(super) fn set(name: &str, capacity: u32) -> ScaleSet {
@@ -116,6 +120,11 @@ impl FakeApi {
         fake
     }
 
+    /// The same Azure, whose lists of machines are spread over time.
+    pub(super) fn paced(self) -> Self {
+        Self { pace: Some(Arc::default()), ..self }
+    }
+
     pub(super) fn add(&self, set: ScaleSet) {
         let count = usize::try_from(set.capacity.unwrap_or_default()).expect("small");
         let machines = (0..count).map(|number| machine(&set, number)).collect();
@@ -132,7 +141,7 @@ impl FakeApi {
 
     /// Reads or changes the state.
     pub(super) fn state<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Changes a scale set, as another client would.
