@@ -14,6 +14,8 @@ use super::sdk::{errors, shared_files, xml};
 /// Looks at the raw body of a response.
 pub fn body(bytes: &[u8]) {
     let (_complete, _sizes) = (xml::is_complete(bytes), xml::sizes_found(bytes));
+    let (_rest, groups) = xml::split_groups(bytes);
+    let _names: Vec<_> = groups.into_iter().map(xml::name_of_group).collect();
     for status in [400, 403] {
         let _refused = errors::refuses_credentials(status, bytes);
     }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use headcount::clouds::simulated::{GroupPlan, Simulated};
 use serde_json::json;
+use tonic::Code;
 
 use super::memory::{at_rest, takes_little};
 use crate::emulators::arm::Arm;
 use crate::emulators::aws::Aws;
 use crate::emulators::setup::Setup;
 use crate::emulators::{Emulator, HttpResponse, Request};
-use crate::peers::headcount::{ConfigFile, Server, eventually};
+use crate::peers::headcount::{AUTOSCALER_TIMEOUT, Client, ConfigFile, Server, eventually, refused_in_time};
 
 /// Two groups of three nodes each.
 fn mk_cloud() -> Aws {
@@ -89,6 +90,37 @@ async fn a_missing_size_is_an_error_of_its_group_and_not_a_zero() {
         assert_eq!(written.len(), 1, "no capacity was written that was not requested: {written:?}");
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_number_or_a_date_that_cannot_be_decoded_is_an_error_of_its_group() {
+    let defect = |aws: &Aws, text: &str| aws.group_details("web", |details| details.settings = text.to_owned());
+    let grows = async |setup: &mut Setup<Aws>, group: &str, to: u32| {
+        setup.emulator.simulated().set_desired_externally(group, to).expect("it exists");
+        let is_seen = async |client: &mut Client| client.target(group).await == to.cast_signed();
+        setup.client.until("its size is read", is_seen).await;
+    };
+    let aws = mk_cloud();
+    defect(&aws, "<DesiredCapacity>abc</DesiredCapacity>");
+    let mut setup = Setup::open(aws).await;
+    assert_eq!(setup.client.node_groups().await.len(), 1, "the other one is served from the start");
+    setup.server().logged("node group cannot be understood; it is not served yet");
+    for (size, text) in (4..).zip(["<MaxSize>2147483648</MaxSize>", "<CreatedTime>now</CreatedTime>"]) {
+        defect(&setup.emulator, "");
+        setup.client.until("both are served", async |client| client.node_groups().await.len() == 2).await;
+        grows(&mut setup, "web", size).await;
+        defect(&setup.emulator, text);
+        grows(&mut setup, "other", size).await;
+        let mut caller = setup.server().untimed_client(AUTOSCALER_TIMEOUT).await;
+        let (code, message) = refused_in_time(async || caller.increase("web", 1).await).await;
+        assert_eq!(code, Code::Unavailable, "{message}");
+        setup.client.refresh().await.expect("the source can be read");
+        let served = setup.client.node_groups().await.len();
+        assert_eq!((served, setup.client.target("web").await), (2, size.cast_signed()), "it is not gone");
+    }
+    setup.server().logged("node group cannot be understood; serving the last reading");
+    assert!(setup.server().lines_with("source cannot be listed").is_empty());
+    assert!(setup.emulator.requests_with("POST", "Action=SetDesiredCapacity").is_empty());
 }
 
 #[tokio::test]

@@ -32,7 +32,7 @@ impl Groups {
     pub(in crate::clouds::aws) async fn adverse_settings(&self) -> AdverseSettings {
         let mut settings = AdverseSettings::default();
         let mut groups = Vec::new();
-        if let Err(error) = self.describe_all(&mut |page| groups.extend(page)).await {
+        if let Err(error) = self.describe_all(&mut |page| groups.extend(page.groups)).await {
             return AdverseSettings { unread: vec![error], ..settings };
         }
         let policies = self.named(Named::EnabledPolicies).await.unwrap_or_else(|error| {

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use aws_sdk_autoscaling::types::AutoScalingGroup;
 
 use super::super::launch::LaunchSettings;
-use super::super::sdk::api::{BATCH, GroupQuery};
+use super::super::sdk::api::{BATCH, BrokenGroup, GroupQuery, GroupsPage};
 use super::{Groups, discovery, reading};
 use crate::cloud::{CloudError, GroupName, GroupReading, Listing, NodeGroupSpec};
 use crate::clouds::listing_size::{AWS_LIST_BYTES_MAX, ListSize};
@@ -21,6 +21,19 @@ const PAGES_OF_ONE_MAX: usize = 10;
 /// A list that is too long, or that does not end.
 fn endless(reason: String) -> CloudError {
     CloudError::unintelligible("DescribeAutoScalingGroups", "all", reason)
+}
+
+/// A group that cannot be read.
+fn misread(name: &str, reason: String) -> CloudError {
+    CloudError::unintelligible("DescribeAutoScalingGroups", name, reason)
+}
+
+/// The groups that the queries of a listing returned so far.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    names: HashSet<String>,
+    /// Whether one can be neither decoded nor named: it may be any group that was not found.
+    has_nameless: bool,
 }
 
 impl Groups {
@@ -43,9 +56,12 @@ impl Groups {
         &self,
         page: &mut (dyn FnMut(Listing) + Send),
     ) -> Result<Vec<GroupName>, CloudError> {
-        let mut read_page = |described: Vec<AutoScalingGroup>| {
+        let mut read_page = |described: GroupsPage| {
             let mut listing = Listing::default();
-            for group in described {
+            for BrokenGroup { name, reason } in described.broken {
+                listing.broken.extend(name.map(|name| (name.into(), reason)));
+            }
+            for group in described.groups {
                 match self.read(&group) {
                     Ok(reading) => listing.groups.push(reading),
                     Err(reason) => {
@@ -56,24 +72,27 @@ impl Groups {
             page(listing);
         };
         let (found, absent) = self.describe_all(&mut read_page).await?;
-        self.forget_others(&found);
+        if !found.has_nameless {
+            self.forget_others(&found.names);
+        }
         Ok(absent)
     }
 
-    /// Describes those groups, page by page, each group once. Returns the names of all, and of configured groups that
-    /// do not exist.
+    /// Describes those groups, page by page, each group once. Returns what was found, and the names of configured
+    /// groups that do not exist.
     pub(super) async fn describe_all(
         &self,
-        page: &mut (dyn FnMut(Vec<AutoScalingGroup>) + Send),
-    ) -> Result<(HashSet<String>, Vec<GroupName>), CloudError> {
+        page: &mut (dyn FnMut(GroupsPage) + Send),
+    ) -> Result<(Found, Vec<GroupName>), CloudError> {
         let names: BTreeSet<&str> = self.settings.node_groups.iter().map(|spec| spec.name.as_str()).collect();
         let names: Vec<&str> = names.into_iter().collect();
-        let (mut found, mut size) = (HashSet::new(), ListSize::of_at_most(AWS_LIST_BYTES_MAX));
+        let (mut found, mut size) = (Found::default(), ListSize::of_at_most(AWS_LIST_BYTES_MAX));
         for batch in names.chunks(BATCH) {
             let query = GroupQuery::Named(batch.iter().map(|name| (*name).to_owned()).collect());
             self.pages(&query, &mut found, &mut size, page).await?;
         }
-        let absent = names.iter().filter(|name| !found.contains(**name)).map(|name| (*name).into()).collect();
+        let is_absent = |name: &&&str| !found.has_nameless && !found.names.contains(**name);
+        let absent = names.iter().filter(is_absent).map(|name| (*name).into()).collect();
         for query in &self.settings.auto_discovery {
             let filters = discovery::filters(query);
             if filters.is_empty() {
@@ -88,8 +107,7 @@ impl Groups {
     pub(in crate::clouds::aws) async fn observe(&self, name: &GroupName) -> Result<Option<GroupReading>, CloudError> {
         let found = self.describe(name.as_str()).await?.filter(|group| self.is_configured(name.as_str(), group));
         let Some(group) = found else { return Ok(None) };
-        let misread = |reason| CloudError::unintelligible("DescribeAutoScalingGroups", name.as_str(), reason);
-        self.read(&group).map(Some).map_err(misread)
+        self.read(&group).map(Some).map_err(|reason| misread(name.as_str(), reason))
     }
 
     /// Describes one group.
@@ -101,6 +119,11 @@ impl Groups {
             let mut groups = page.groups.into_iter();
             if let Some(found) = groups.find(|group| group.auto_scaling_group_name.as_deref() == Some(name)) {
                 return Ok(Some(found));
+            }
+            // One whose name cannot be decoded may be this one. Unknown is not gone.
+            let mut broken = page.broken.into_iter();
+            if let Some(broken) = broken.find(|broken| broken.name.as_deref().is_none_or(|broken| broken == name)) {
+                return Err(misread(name, broken.reason));
             }
             token = walk.token(page.next_token).map_err(|reason| endless(reason.to_owned()))?;
             if token.is_none() {
@@ -130,33 +153,37 @@ impl Groups {
     async fn pages(
         &self,
         query: &GroupQuery,
-        found: &mut HashSet<String>,
+        found: &mut Found,
         size: &mut ListSize,
-        page: &mut (dyn FnMut(Vec<AutoScalingGroup>) + Send),
+        page: &mut (dyn FnMut(GroupsPage) + Send),
     ) -> Result<(), CloudError> {
         let (mut token, mut walk) = (None, PageWalk::default());
         for _ in 0..PAGES_MAX {
-            let described = self.scaling.describe_auto_scaling_groups(query, token).await?;
+            let mut described = self.scaling.describe_auto_scaling_groups(query, token).await?;
             size.add(described.bytes).map_err(endless)?;
-            let mut groups = described.groups;
-            groups.retain(|group| {
+            let next_token = described.next_token.take();
+            described.groups.retain(|group| {
                 // The SDK replaces a missing name with an empty one.
                 let name = group.auto_scaling_group_name().unwrap_or_default();
                 if name.is_empty() {
                     let arn = group.auto_scaling_group_arn();
                     tracing::warn!(arn, "Auto Scaling group has no name; ignoring it");
                 }
-                // The filters and the names are AWS's to honour.
-                let is_asked_for = match query {
-                    GroupQuery::Filtered(_) => self.is_configured(name, group),
-                    GroupQuery::Named(names) => names.iter().any(|one| one == name),
-                    GroupQuery::One(one) => *one == name,
-                };
-                !name.is_empty() && is_asked_for && found.insert(name.to_owned())
+                let is_asked_for = query.names(name).unwrap_or_else(|| self.is_configured(name, group));
+                !name.is_empty() && is_asked_for && found.names.insert(name.to_owned())
             });
-            self.shifts.refresh(&groups).await;
-            page(groups);
-            token = walk.token(described.next_token).map_err(|reason| endless(reason.to_owned()))?;
+            described.broken.retain(|BrokenGroup { name, reason }| {
+                let Some(name) = name else {
+                    found.has_nameless = true;
+                    tracing::warn!(%reason, "Auto Scaling group can be neither decoded nor named; ignoring it");
+                    return false;
+                };
+                // Its tags are not known, and AWS says that they match.
+                query.names(name).unwrap_or(true) && found.names.insert(name.clone())
+            });
+            self.shifts.refresh(&described.groups).await;
+            page(described);
+            token = walk.token(next_token).map_err(|reason| endless(reason.to_owned()))?;
             if token.is_none() {
                 return Ok(());
             }

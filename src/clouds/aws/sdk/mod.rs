@@ -9,6 +9,7 @@ mod environment;
 pub(super) mod errors;
 #[cfg(test)]
 pub(super) mod fake;
+mod groups_response;
 pub(super) mod http;
 pub(super) mod identity;
 mod metering;

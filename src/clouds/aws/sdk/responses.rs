@@ -3,15 +3,13 @@
 
 use std::error::Error as StdError;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::SystemTime;
 
 use aws_sdk_autoscaling::config::interceptors::{
     AfterDeserializationInterceptorContextRef, BeforeDeserializationInterceptorContextRef,
-    BeforeTransmitInterceptorContextRef, FinalizerInterceptorContextMut,
+    BeforeTransmitInterceptorContextRef,
 };
 use aws_sdk_autoscaling::config::{ConfigBag, Intercept, RuntimeComponents};
-use aws_sdk_autoscaling::operation::describe_auto_scaling_groups::DescribeAutoScalingGroupsOutput;
 use aws_sdk_autoscaling::operation::set_desired_capacity::SetDesiredCapacityOutput;
 use aws_sdk_autoscaling::primitives::{DateTime, DateTimeFormat};
 use aws_smithy_types::config_bag::{Storable, StoreReplace};
@@ -29,32 +27,6 @@ type BoxError = Box<dyn StdError + Send + Sync>;
 pub(super) struct Responses {
     pub(super) clock: Arc<CloudClock>,
     pub(super) credentials: ReloadedCredentials,
-}
-
-/// The size of the last response's body.
-#[derive(Clone, Debug, Default)]
-pub(super) struct BodySize(Arc<AtomicUsize>);
-
-impl BodySize {
-    pub(super) fn get(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-impl Intercept for BodySize {
-    fn name(&self) -> &'static str {
-        "BodySize"
-    }
-
-    fn read_after_deserialization(
-        &self,
-        context: &AfterDeserializationInterceptorContextRef<'_>,
-        _: &RuntimeComponents,
-        _: &mut ConfigBag,
-    ) -> Result<(), BoxError> {
-        self.0.store(context.response().body().bytes().map_or(0, <[u8]>::len), Ordering::Relaxed);
-        Ok(())
-    }
 }
 
 /// When a request was sent.
@@ -119,37 +91,6 @@ impl Intercept for Responses {
             context.output_or_error().ok().and_then(|output| output.downcast_ref::<SetDesiredCapacityOutput>());
         if output.is_some() && !body.trim_ascii().is_empty() && !xml::is_root(body, b"SetDesiredCapacityResponse") {
             return Err("the body is not a response to SetDesiredCapacity: a proxy may have answered".into());
-        }
-        Ok(())
-    }
-
-    // The SDK fills in 0 for a size that AWS did not send.
-    fn modify_before_attempt_completion(
-        &self,
-        context: &mut FinalizerInterceptorContextMut<'_>,
-        _: &RuntimeComponents,
-        _: &mut ConfigBag,
-    ) -> Result<(), BoxError> {
-        let Some(Ok(output)) = context.output_or_error() else { return Ok(()) };
-        if output.downcast_ref::<DescribeAutoScalingGroupsOutput>().is_none() {
-            return Ok(());
-        }
-        let body = context.response().and_then(|response| response.body().bytes()).unwrap_or_default();
-        let found = xml::sizes_found(body);
-        let output = context.output_or_error_mut().and_then(|output| output.as_mut().ok());
-        let Some(output) = output.and_then(|output| output.downcast_mut::<DescribeAutoScalingGroupsOutput>()) else {
-            return Ok(());
-        };
-        let groups = output.auto_scaling_groups.get_or_insert_default();
-        if groups.len() != found.len() {
-            return Err(
-                format!("the response has {} groups, of which {} could be read", found.len(), groups.len()).into()
-            );
-        }
-        for (group, found) in groups.iter_mut().zip(found) {
-            group.min_size = group.min_size.filter(|_| found.min);
-            group.max_size = group.max_size.filter(|_| found.max);
-            group.desired_capacity = group.desired_capacity.filter(|_| found.desired);
         }
         Ok(())
     }

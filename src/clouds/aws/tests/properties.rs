@@ -56,13 +56,17 @@ async fn config(endpoint: &str) -> SdkConfig {
     loader.region(Region::new("us-east-1")).retry_config(RetryConfig::disabled()).load().await
 }
 
+/// A source with these groups, over the next response.
+async fn source(names: &[&str], next: &Next) -> Aws {
+    let settings = named(names);
+    let config = config(&server(Arc::clone(next)).await).await;
+    Aws::over(settings.clone(), Clients::from_sdk("us-east-1".to_owned(), settings, config, CallMeter::default()))
+}
+
 #[tokio::test]
 async fn a_missing_size_is_an_error_of_its_group_and_an_early_end_one_of_the_page() {
     let next = Next::new(Mutex::new((StatusCode::OK, GROUPS.into())));
-    let config = config(&server(Arc::clone(&next)).await).await;
-    let settings = Settings { node_groups: vec!["1:10:asg".parse().expect("good")], ..Settings::default() };
-    let aws =
-        Aws::over(settings.clone(), Clients::from_sdk("us-east-1".to_owned(), settings, config, CallMeter::default()));
+    let aws = source(&["asg"], &next).await;
     let body = |text: &str| *next.lock().expect("not poisoned") = (StatusCode::OK, text.into());
     for (missing, expected) in [
         ("<DesiredCapacity>2</DesiredCapacity>", "no desired capacity"),
@@ -84,15 +88,72 @@ async fn a_missing_size_is_an_error_of_its_group_and_an_early_end_one_of_the_pag
     assert!(aws.list().await.is_err(), "more than fits");
 }
 
+/// The response with the group, between two others whose elements are replaced.
+fn among(others: [(&str, &str, &str); 2]) -> String {
+    let from = GROUPS.find("<member>").expect("a group");
+    let to = GROUPS.find("</AutoScalingGroups>").expect("the end of the list");
+    let [before, after] = others
+        .map(|(name, whole, defective)| GROUPS[from..to].replacen(">asg<", name, 1).replacen(whole, defective, 1));
+    [&GROUPS[..from], &before, &GROUPS[from..to], &after, &GROUPS[to..]].concat()
+}
+
+#[tokio::test]
+async fn a_group_that_cannot_be_decoded_is_an_error_of_its_own() {
+    let next = Next::new(Mutex::new((StatusCode::OK, GROUPS.into())));
+    let aws = source(&["asg", "b&d", "c", "none"], &next).await;
+    let body = |text: &str| *next.lock().expect("not poisoned") = (StatusCode::OK, text.into());
+    let number = ("<DesiredCapacity>2<", "<DesiredCapacity>abc<");
+    for ((whole, defective), expected) in [
+        (number, "expected (integer: `com.amazonaws.autoscaling#AutoScalingGroupDesiredCapacity`)"),
+        (("<MaxSize>10<", "<MaxSize>2147483648<"), "AutoScalingGroupMaxSize"),
+        (("<CreatedTime>2026", "<CreatedTime>yesterday"), "expected (timestamp: "),
+        (("<ProtectedFromScaleIn>false", "<ProtectedFromScaleIn>perhaps"), "expected (boolean: "),
+        (("<Value>true:NoSchedule", "<Value>&nothing;"), "invalid XML escape: nothing"),
+    ] {
+        body(&among([(">b&amp;d<", whole, defective), (">c<", "<MinSize>1</MinSize>", "")]));
+        let listing = aws.list().await.expect("the others can be read");
+        assert_eq!(listing.groups.iter().map(|group| group.name.as_str()).collect::<Vec<_>>(), ["asg"]);
+        assert_eq!(listing.groups[0].instances.as_ref().map(Vec::len), Some(1), "all of it");
+        let [(first, reason), second] = &listing.broken[..] else { panic!("{listing:?}") };
+        assert!(first.as_str() == "b&d" && reason.contains(expected), "{first}: {reason}");
+        assert_eq!(*second, ("c".into(), "no min size".to_owned()), "the SDK's 0 is not used");
+        assert_eq!(listing.absent, ["none".into()]);
+        assert!(aws.observe(&"asg".into()).await.expect("readable").is_some());
+        assert!(aws.observe(&"none".into()).await.expect("readable").is_none());
+        let error = aws.observe(&"b&d".into()).await.expect_err("it is not gone");
+        assert!(matches!(&error, CloudError::Unintelligible(_)) && error.to_string().contains(expected), "{error}");
+    }
+
+    // Where the SDK takes an error in the XML for the end, it has seen no more than the beginning of a group.
+    body(&among([(">b&amp;d<", number.0, number.1), (">c<", "<Instances>", "<Instances><1/>")]));
+    let listing = aws.list().await.expect("the others can be read");
+    assert_eq!(listing.broken[1], ("c".into(), "its description by AWS is not valid XML".to_owned()));
+
+    let page = among([(">b&amp;d<", number.0, number.1), (">c<", "", "")]);
+    body(&page.replacen("</AutoScalingGroups>", "</AutoScalingGroups><NextToken>more</NextToken>", 1));
+    let error = aws.list().await.expect_err("each page names the next one");
+    assert!(error.to_string().contains("leads back"), "the next page is read: {error}");
+}
+
+#[tokio::test]
+async fn a_group_that_can_be_neither_decoded_nor_named_may_be_any_that_was_not_found() {
+    let next = Next::new(Mutex::new((StatusCode::OK, GROUPS.into())));
+    let aws = source(&["asg", "c", "gone"], &next).await;
+    for name in [">&nothing;<", "><"] {
+        let body = among([(name, "<MinSize>1<", "<MinSize>one<"), (">c<", "", "")]);
+        *next.lock().expect("not poisoned") = (StatusCode::OK, body[..].into());
+        let listing = aws.list().await.expect("the others can be read");
+        assert_eq!(listing.groups.iter().map(|group| group.name.as_str()).collect::<Vec<_>>(), ["asg", "c"]);
+        assert_eq!((listing.broken, listing.absent), (Vec::new(), Vec::new()));
+        assert!(aws.observe(&"gone".into()).await.is_err(), "unknown is not gone");
+    }
+}
+
 #[test]
 fn a_malformed_listing_is_an_error_or_groups_with_ordered_bounds() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let next = Next::new(Mutex::new((StatusCode::OK, GROUPS.into())));
-    let aws = runtime.block_on(async {
-        let config = config(&server(Arc::clone(&next)).await).await;
-        let settings = Settings { node_groups: vec!["1:10:asg".parse().expect("good")], ..Settings::default() };
-        Aws::over(settings.clone(), Clients::from_sdk("us-east-1".to_owned(), settings, config, CallMeter::default()))
-    });
+    let aws = runtime.block_on(source(&["asg"], &next));
     let listing = || runtime.block_on(aws.list());
 
     assert_eq!(listing().expect("a valid listing").groups.len(), 1);

@@ -12,7 +12,7 @@ use aws_sdk_autoscaling::types::{
 use super::PAGE_RECORDS;
 use crate::cloud::{CloudError, LaunchRequest};
 use crate::clouds::aws::sdk::errors::{cloud_error, of_write};
-use crate::clouds::aws::sdk::responses::BodySize;
+use crate::clouds::aws::sdk::groups_response::{Beside, GroupsResponse};
 
 /// The groups that a DescribeAutoScalingGroups asks for. Never empty: an empty query would describe every group.
 #[derive(Clone, Debug)]
@@ -25,13 +25,35 @@ pub(in crate::clouds::aws) enum GroupQuery {
     Filtered(Vec<Filter>),
 }
 
+impl GroupQuery {
+    /// Whether it asks for the group of this name; `None` if it asks by tags. Groups are checked against it: the names
+    /// and the filters are AWS's to honour.
+    pub(in crate::clouds::aws) fn names(&self, name: &str) -> Option<bool> {
+        match self {
+            Self::One(one) => Some(one == name),
+            Self::Named(names) => Some(names.iter().any(|one| one == name)),
+            Self::Filtered(_) => None,
+        }
+    }
+}
+
 /// One page of groups.
 #[derive(Clone, Debug, Default)]
 pub(in crate::clouds::aws) struct GroupsPage {
     pub(in crate::clouds::aws) groups: Vec<AutoScalingGroup>,
+    pub(in crate::clouds::aws) broken: Vec<BrokenGroup>,
     pub(in crate::clouds::aws) next_token: Option<String>,
     /// The size of the response's body.
     pub(in crate::clouds::aws) bytes: usize,
+}
+
+/// A group that AWS describes and that cannot be decoded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::clouds::aws) struct BrokenGroup {
+    /// `None` if its name cannot be decoded either.
+    pub(in crate::clouds::aws) name: Option<String>,
+    /// Why, for people.
+    pub(in crate::clouds::aws) reason: String,
 }
 
 /// EC2 Auto Scaling.
@@ -116,11 +138,12 @@ impl AutoScalingApi for AutoScaling {
             }
             GroupQuery::Filtered(filters) => (call.set_filters(Some(filters.clone())), "by tags"),
         };
-        let size = BodySize::default();
-        let sent = call.customize().interceptor(size.clone()).send().await;
+        let response = GroupsResponse::default();
+        let sent = call.customize().interceptor(response.clone()).send().await;
         let output = sent.map_err(|error| cloud_error("DescribeAutoScalingGroups", subject, error))?;
         let groups = output.auto_scaling_groups.unwrap_or_default();
-        Ok(GroupsPage { groups, next_token: output.next_token.filter(|token| !token.is_empty()), bytes: size.get() })
+        let Beside { bytes, broken } = response.take();
+        Ok(GroupsPage { groups, broken, next_token: output.next_token.filter(|token| !token.is_empty()), bytes })
     }
 
     async fn describe_launch_configuration(&self, name: &str) -> Result<Option<LaunchConfiguration>, CloudError> {

@@ -11,9 +11,7 @@ pub(super) use actions::call_names;
 pub use actions::{
     CHECK_ACTIONS, FLEET_ACTIONS, LAUNCH_ACTIONS, PRICE_ACTIONS, READ_ACTIONS, WRITE_ACTIONS, ZONE_ACTIONS,
 };
-#[cfg(test)]
-pub(super) use auto_scaling::GroupsPage;
-pub(in crate::clouds::aws) use auto_scaling::{AutoScaling, AutoScalingApi, GroupQuery};
+pub(in crate::clouds::aws) use auto_scaling::{AutoScaling, AutoScalingApi, BrokenGroup, GroupQuery, GroupsPage};
 pub(in crate::clouds::aws) use ec2::{Ec2, Ec2Api, TemplateKey};
 pub(in crate::clouds::aws) use eks::{Eks, EksApi};
 pub(in crate::clouds::aws) use pricing::{Hardware, Pricing, PricingApi};

@@ -39,7 +39,7 @@ impl AutoScalingApi for Fake {
         self.call("DescribeAutoScalingGroups", &subject, |state| {
             let found: Vec<_> = state.groups.iter().filter(|group| passes(group)).cloned().collect();
             let (groups, next_token) = page(&found, token, state.page);
-            GroupsPage { groups, next_token, bytes: 0 }
+            GroupsPage { groups, next_token, ..GroupsPage::default() }
         })
     }
 
