@@ -17,6 +17,7 @@ use super::reload::{Reload, Target};
 use super::shutdown::Shutdown;
 use crate::admin::statusz::Statusz;
 use crate::admin::{self, Metrics, Pages, Readiness, ReadinessCheck};
+use crate::cloud::CallMetrics;
 use crate::clouds::simulated::Simulated;
 use crate::config::{self, Config};
 use crate::demo::{self, NodeRegistrar};
@@ -111,14 +112,6 @@ impl Serve {
         }
         let learner = cluster.map(|(api, uses)| fleet.learn(api, uses, LEARN_EVERY));
         live_prices.set(config.live_prices, &tasks);
-        let mut target = Target { fleet: Arc::clone(&fleet), tls: tls.clone(), learner, sign_ins, live_prices };
-        let mut registry = Registry::default();
-        reload.register(&mut registry);
-        let mut restarts = tasks.supervise(TaskKind::Reload, "").endless();
-        tokio::spawn(async move { while restarts.run(reload.run(&mut target)).await {} });
-        if let Some(tls) = tls.clone() {
-            tasks.spawn(TaskKind::TlsFiles, "", move || Arc::clone(&tls).watch());
-        }
         super::events::start(&config, &fleet);
         let settings = grpc::Settings {
             fleet: Arc::clone(&fleet),
@@ -131,16 +124,13 @@ impl Serve {
             refusals: Arc::default(),
             metrics: GrpcMetrics::default(),
         };
-        calls.register(&mut registry);
-        settings.metrics.register(&mut registry);
-        let (refusals, prices) = (Arc::clone(&settings.refusals), Arc::clone(&settings.prices));
-        registry.register_collector(Box::new(ServiceTotals { refusals, prices }));
-        let failures = tls.as_ref().map(|tls| tls.reload_failures()).unwrap_or_default();
-        TLS_RELOAD_FAILURES.register(&mut registry, failures);
-        log::LOG_DROPPED_LINES.register(&mut registry, log::dropped_lines());
-        let live = tls.clone();
-        let expiry = Arc::new(move || live.as_ref().map(|tls| tls.expiry()).unwrap_or_default());
-        let metrics = Arc::new(Metrics::new(registry, Arc::clone(&fleet), expiry));
+        let metrics = Arc::new(metrics(&settings, &calls, &reload));
+        let mut target = Target { fleet: Arc::clone(&fleet), tls: tls.clone(), learner, sign_ins, live_prices };
+        let mut restarts = tasks.supervise(TaskKind::Reload, "").endless();
+        tokio::spawn(async move { while restarts.run(reload.run(&mut target)).await {} });
+        if let Some(tls) = tls.clone() {
+            tasks.spawn(TaskKind::TlsFiles, "", move || Arc::clone(&tls).watch());
+        }
         let statusz = Some(Statusz { fleet: Arc::clone(&fleet), audience: config.admin.statusz });
         let pages = Pages { readiness: readiness(&fleet, tls, &shutdown), metrics, statusz };
         tracing::info!(
@@ -165,6 +155,22 @@ impl Serve {
         tracing::info!("stopped");
         Ok(())
     }
+}
+
+/// All that `/metrics` shows.
+fn metrics(settings: &grpc::Settings, calls: &CallMetrics, reload: &Reload) -> Metrics {
+    let mut registry = Registry::default();
+    reload.register(&mut registry);
+    calls.register(&mut registry);
+    settings.metrics.register(&mut registry);
+    let (refusals, prices) = (Arc::clone(&settings.refusals), Arc::clone(&settings.prices));
+    registry.register_collector(Box::new(ServiceTotals { refusals, prices }));
+    let failures = settings.tls.as_ref().map(|tls| tls.reload_failures()).unwrap_or_default();
+    TLS_RELOAD_FAILURES.register(&mut registry, failures);
+    log::LOG_DROPPED_LINES.register(&mut registry, log::dropped_lines());
+    let live = settings.tls.clone();
+    let expiry = Arc::new(move || live.as_ref().map(|tls| tls.expiry()).unwrap_or_default());
+    Metrics::new(registry, Arc::clone(&settings.fleet), expiry)
 }
 
 /// The dangerous settings that the command line allows.
