@@ -37,6 +37,9 @@ pub const TLS_RELOAD_FAILURES: FamilySpec = FamilySpec::counter(
 /// How often the files are read. The kubelet takes about a minute to update a secret in a pod, so reading more often
 /// gains nothing. The files are small and local.
 const RELOAD_EVERY: Duration = Duration::from_secs(10);
+/// Files that cannot be used are read once more after this time: certificate and key may be read while only one of them is
+/// new.
+const WRITTEN_WITHIN: Duration = Duration::from_millis(500);
 
 /// TLS from the last valid version of the files.
 #[derive(Debug)]
@@ -155,17 +158,12 @@ impl LiveTls {
                 _ = ticks.tick() => {}
                 () = self.wanted.notified() => {}
             }
-            let settings = self.settings.clone();
-            // The text of a failed read is kept, so that it too is logged only once.
-            let read = tokio::task::spawn_blocking(move || Files::read(&settings).map_err(|error| error.to_string()));
-            let found = match read.await {
-                Ok(found) => found,
-                // If reading panicked, this task panics too. Otherwise, the runtime is shutting down.
-                Err(error) => match error.try_into_panic() {
-                    Ok(panic) => std::panic::resume_unwind(panic),
-                    Err(_ending) => continue,
-                },
-            };
+            let Some(mut found) = self.read().await else { continue };
+            if found != last && self.usable(&found).is_err() {
+                tokio::time::sleep(WRITTEN_WITHIN).await;
+                let Some(again) = self.read().await else { continue };
+                found = again;
+            }
             // A certificate that was not valid yet becomes valid without a change of the file.
             if found != last || self.reload_error.load().is_some() {
                 self.replace(&found);
@@ -174,16 +172,27 @@ impl LiveTls {
         }
     }
 
+    /// What the files hold now. The text of a failed read is kept, so that it is logged only once. `None` while the
+    /// runtime is shutting down.
+    async fn read(&self) -> Option<Result<Files, String>> {
+        let settings = self.settings.clone();
+        let read = tokio::task::spawn_blocking(move || Files::read(&settings).map_err(|error| error.to_string()));
+        match read.await {
+            Ok(found) => Some(found),
+            // If reading panicked, this task panics too.
+            Err(error) => error.try_into_panic().map_or(None, |panic| std::panic::resume_unwind(panic)),
+        }
+    }
+
+    fn usable(&self, found: &Result<Files, String>) -> Result<Current, String> {
+        let files = found.as_ref().map_err(Clone::clone)?;
+        let current = Current::of(files, &self.settings).map_err(|error| error.to_string())?;
+        files.check_validity(&self.settings).map_err(|error| error.to_string())?;
+        Ok(current)
+    }
+
     fn replace(&self, found: &Result<Files, String>) {
-        let usable = |files: &Files| {
-            let current = Current::of(files, &self.settings)?;
-            files.check_validity(&self.settings).map(|()| current)
-        };
-        let current = match found {
-            Ok(files) => usable(files).map_err(|error| error.to_string()),
-            Err(error) => Err(error.clone()),
-        };
-        match current {
+        match self.usable(found) {
             Ok(current) => {
                 self.current.store(Arc::new(current));
                 self.expiry.store(Arc::new(found.as_ref().map(Files::expiry).unwrap_or_default()));
