@@ -73,6 +73,20 @@ pub enum CloudError {
 
 /// Errors that Headcount finds itself.
 impl CloudError {
+    /// The word for a cloud that does not respond.
+    pub const UNREACHABLE: &str = "unreachable";
+
+    /// One word for what went wrong. The probes show it to anyone, so it holds nothing that the cloud wrote.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Throttled { .. } => "throttled",
+            Self::Unreachable(_) => Self::UNREACHABLE,
+            Self::Denied(_) => "denied",
+            Self::Unintelligible(_) => "unintelligible",
+            _ => "refused",
+        }
+    }
+
     /// The request is invalid. The call was not made.
     pub fn refused(operation: &'static str, subject: &str, message: impl Into<String>) -> Self {
         Self::Refused(Fault::own(operation, subject, message.into()))

@@ -228,6 +228,7 @@ mod tests {
         keep_secret("wrapped-Secret+0123456789abcdef");
         for text in [
             "you sent wrapped-Secret+\n0123456789\n  abcdef, twice: wrapped-Secret+0123\r\n456789abcdef.",
+            "you sent wrapped-Secret+\r0123456789abcdef, twice: wrapped-Secret+0123\r456789abcdef.",
             "you sent wrapped-Secret+\\n0123456789\\r\\n  abcdef, twice: wrapped-Secret+0123\\n456789abcdef.",
         ] {
             assert_eq!(redacted(text), "you sent [redacted], twice: [redacted].");

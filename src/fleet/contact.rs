@@ -175,5 +175,16 @@ mod tests {
         assert_eq!(contact.unmatched_nodes(|listed| *listed == id("a")).get(&source), Some(&1));
         tokio::time::advance(ASKED_WITHIN + Duration::from_secs(1)).await;
         assert_eq!(contact.unmatched_nodes(|_| false).get(&source), None);
+        for number in 0..UNMATCHED_MAX {
+            contact.unmatched(id(&number.to_string()), &source);
+        }
+        tokio::time::advance(ASKED_WITHIN).await;
+        contact.unmatched(id("0"), &source);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(
+            contact.unmatched_nodes(|_| false).get(&source),
+            Some(&1),
+            "known ones count however many there are"
+        );
     }
 }

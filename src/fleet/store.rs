@@ -61,18 +61,13 @@ impl Store {
         self.load().served(key).map(|(_, view)| Arc::clone(view))
     }
 
-    /// Notes why a group that is not served cannot be read; `None` once it can be, or is gone. Returns whether there was
-    /// none before, or one of another kind.
-    pub(super) fn note_unread(&self, key: &GroupKey, reason: Option<String>) -> bool {
+    /// Notes why a group that is not served cannot be read; `None` once it can be, or is gone.
+    pub(super) fn note_unread(&self, key: &GroupKey, reason: Option<String>) {
         let mut unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
         match reason {
-            Some(reason) => {
-                let kind = |reason: &str| reason.split(':').next().unwrap_or_default().to_owned();
-                let new = kind(&reason);
-                unread.insert(key.clone(), reason).is_none_or(|before| kind(&before) != new)
-            }
-            None => unread.remove(key).is_some(),
-        }
+            Some(reason) => unread.insert(key.clone(), reason),
+            None => unread.remove(key),
+        };
     }
 
     /// The groups that are not served because they cannot be read, with the reasons.

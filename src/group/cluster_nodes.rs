@@ -35,6 +35,11 @@ impl ClusterNodes {
         }
     }
 
+    /// Whether an instance is known to be a node.
+    pub(crate) fn has(&self, id: &ProviderId) -> bool {
+        matches!(self, Self::Watched(nodes) if nodes.all.contains(id))
+    }
+
     /// Whether CA has tainted an instance's node for deletion.
     pub(crate) fn has_tainted(&self, id: &ProviderId) -> bool {
         matches!(self, Self::Watched(nodes) if nodes.tainted.contains(id))

@@ -65,9 +65,9 @@ pub(crate) const LATE: Duration = Duration::from_secs(30);
 /// after [`LAUNCH_BEGINS`] if instances are still missing: what failed by then is listed before CA's next loop, by
 /// default 10 s after the one that scaled up.
 pub(crate) const WATCH_EVERY: Duration = Duration::from_secs(3);
-/// What nothing has confirmed for this long is forgotten: an operation that no poll and no observation has ended, and that
-/// launches are refused because the group is set up otherwise, or for lack of a permission. Until then, capacities are
-/// written.
+/// An operation that no poll and no observation has ended is dropped after this long; observations continue without it. A
+/// launch that was refused because the group is set up otherwise, or for lack of a permission, is tried again after as
+/// long; until then, capacities are written.
 pub(crate) const OPERATION_LIFE: Duration = Duration::from_secs(60 * 60);
 /// The most operations of one group that are followed at a time.
 pub(crate) const OPERATIONS: usize = 256;

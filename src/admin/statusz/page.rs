@@ -238,7 +238,7 @@ mod tests {
         let html = page(&Document { sources, groups, decisions, ..Document::default() });
         assert!(!html.contains("<script"), "{html}");
         assert!(!html.contains('\u{202e}') && !html.contains('\u{7}'));
-        assert!(html.contains("&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#39;&amp;"));
+        assert!(html.contains("&lt;script&gt;alert(1)&lt;/script&gt;&quot;&#39;&amp;\\u202e\\u0007"), "{html}");
     }
 
     #[test]

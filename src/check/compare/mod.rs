@@ -108,14 +108,10 @@ pub fn compare(sides: &Sides) -> Comparison {
             notes.push(format!("this command cannot read source {}: {problem}", source.name));
         }
     }
-    let unread_groups: BTreeMap<&str, &str> = sides
-        .cloud
-        .sources
-        .iter()
-        .flat_map(|source| &source.unread_groups)
-        .map(|(name, why)| (name.as_str(), why.as_str()))
-        .collect();
-    notes.extend(unread_groups.iter().map(|(name, why)| format!("{name} cannot be read: {why}")));
+    for source in &sides.cloud.sources {
+        let groups = source.unread_groups.iter();
+        notes.extend(groups.map(|(name, why)| format!("{}/{name} cannot be read: {why}", source.name)));
+    }
     let cloud = by_id(&sides.cloud.groups);
     let served = headcount.map(|document| by_id(&document.groups)).unwrap_or_default();
     let autoscaler: BTreeMap<&str, &AutoscalerGroup> = sides

@@ -61,7 +61,7 @@ fn a_group_that_this_command_cannot_read_is_a_note_and_no_difference() {
         sides.server = server;
         let comparison = compare(&sides);
         assert!(comparison.agrees(), "{comparison:?}");
-        assert_eq!(comparison.notes, ["web cannot be read: denied"]);
+        assert_eq!(comparison.notes, ["us/web cannot be read: denied"]);
     }
 }
 

@@ -31,8 +31,8 @@ use super::request::{Caller, Incoming};
 use super::snapshot::GroupKey;
 use crate::cloud::{CloudError, GroupHints, GroupReading, LaunchRequest, ProviderId, ZoneName};
 use crate::group::{
-    ClusterNodes, Effect, Event, Foreign, Group, ListingKey, Mutation, NamedNode, NodeKind, Observation, ReadResult,
-    Request, RequestKey, Scope,
+    Effect, Event, Foreign, Group, ListingKey, Mutation, NamedNode, NodeKind, Observation, ReadResult, Request,
+    RequestKey, Scope,
 };
 use crate::tasks::TaskKind;
 pub(super) use context::KeeperContext;
@@ -215,8 +215,7 @@ impl Keeper {
         let Mutation::Delete(nodes) = mutation else { return mutation };
         // The judgement is up to a minute old, and the watch is of this moment.
         let (judged, watched) = (self.context.cluster.load(Instant::now()), self.context.store.cluster_nodes());
-        let is_watched = |id: &ProviderId| matches!(&**watched, ClusterNodes::Watched(nodes) if nodes.all.contains(id));
-        let is_node = |id: &ProviderId| judged.as_ref().is_some_and(|cluster| cluster.has(id)) || is_watched(id);
+        let is_node = |id: &ProviderId| judged.as_ref().is_some_and(|cluster| cluster.has(id)) || watched.has(id);
         let known = |node: NamedNode| match node.kind {
             NodeKind::Unregistered if is_node(&node.id) => NamedNode { kind: NodeKind::Joined, ..node },
             _ => node,

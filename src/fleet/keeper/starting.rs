@@ -5,6 +5,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::reader::GroupReader;
 use super::{Keeper, KeeperContext};
+use crate::cloud::CloudError;
 use crate::fleet::error::FleetError;
 use crate::fleet::mailbox::{Adoption, Mailbox, Message};
 use crate::fleet::snapshot::GroupKey;
@@ -38,6 +39,7 @@ impl StartingKeeper {
 
     async fn observe_first(&mut self) -> Option<(Observation, Option<Adoption>)> {
         let mut doubted: Option<FirstDoubted> = None;
+        let mut logged = None;
         loop {
             let confirm_at = doubted.as_ref().map(|doubted| doubted.confirm_at);
             let (read, adoption) = tokio::select! {
@@ -60,12 +62,7 @@ impl StartingKeeper {
                     return None;
                 }
                 Err(error) => {
-                    // What a keeper that panicked has published is still served.
-                    let is_served = self.context.store.serves(&self.key);
-                    if !is_served && self.context.store.note_unread(&self.key, Some(error.to_string())) {
-                        tracing::warn!(group = %self.key, %error, "node group cannot be read; not served until it \
-                            can be");
-                    }
+                    self.note_failure(&error, &mut logged);
                     None
                 }
             };
@@ -86,6 +83,18 @@ impl StartingKeeper {
             tracing::warn!(group = %self.key, %why, "observation is in doubt; not published until a second one \
                 confirms it");
             doubted = Some(FirstDoubted { why, confirm_at: Instant::now() + CONFIRM_AFTER, adoption });
+        }
+    }
+
+    /// A read failed. It is logged unless the last one failed for the same reason, in a word.
+    fn note_failure(&self, error: &CloudError, logged: &mut Option<&'static str>) {
+        // What a keeper that panicked has published is still served.
+        if self.context.store.serves(&self.key) {
+            return;
+        }
+        self.context.store.note_unread(&self.key, Some(error.to_string()));
+        if logged.replace(error.word()) != Some(error.word()) {
+            tracing::warn!(group = %self.key, %error, "node group cannot be read; not served until it can be");
         }
     }
 

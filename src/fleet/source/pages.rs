@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::watcher::{Watcher, retry_after, word_for};
+use super::watcher::{Watcher, retry_after};
 use crate::cloud::{GroupName, GroupReading, Listing};
 use crate::fleet::keeper;
 use crate::fleet::limits::{ADOPTION_LIMIT, FIRST_ADOPTION_LIMIT, PAGE_LIMIT};
@@ -65,7 +65,7 @@ impl Watcher {
         while let Ok(page) = pages.try_recv() {
             self.hand_out(page, listed);
         }
-        let rest = rest.map_err(|error| (error.to_string(), word_for(&error), retry_after(&error)))?;
+        let rest = rest.map_err(|error| (error.to_string(), error.word(), retry_after(&error)))?;
         self.hand_out(rest, listed);
         Ok(())
     }

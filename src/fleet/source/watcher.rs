@@ -16,9 +16,6 @@ use crate::fleet::keeper::KeeperContext;
 use crate::fleet::limits::{BACKOFF_MAX, BUDGETS_SHOWN, RETRY_AFTER_MAX, RETRY_AFTER_MIN};
 use crate::fleet::mailbox::Message;
 
-/// The word for a cloud that does not respond.
-const UNREACHABLE: &str = "unreachable";
-
 /// The task that lists a source.
 pub(super) struct Watcher {
     pub(super) name: Arc<str>,
@@ -119,7 +116,7 @@ impl Watcher {
                 None
             }
             Err((problem, why, wait)) => {
-                if why == UNREACHABLE {
+                if why == CloudError::UNREACHABLE {
                     self.context.reach.lose();
                 }
                 self.failures = self.failures.saturating_add(1);
@@ -190,17 +187,6 @@ impl Watcher {
         let interval = self.rhythm.cadence.busy();
         let doubled = (interval / 5).saturating_mul(1 << self.failures.min(10));
         doubled.clamp(Duration::from_millis(200), BACKOFF_MAX.min(interval * 4))
-    }
-}
-
-/// One word for what went wrong. The probes show it to anyone, so it holds nothing that the cloud wrote.
-pub(super) fn word_for(error: &CloudError) -> &'static str {
-    match error {
-        CloudError::Throttled { .. } => "throttled",
-        CloudError::Unreachable(_) => UNREACHABLE,
-        CloudError::Denied(_) => "denied",
-        CloudError::Unintelligible(_) => "unintelligible",
-        _ => "refused",
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use headcount::cloud::{CloudError, InstanceState, ProviderId};
 use headcount::clouds::simulated::{CallFault, CallKind, GroupPlan};
 use headcount::fleet::{FleetError, Mutation};
@@ -20,6 +21,22 @@ async fn a_write_that_was_not_sent_in_time_is_never_sent() {
     assert!(asked.elapsed() < Duration::from_secs(5));
     sleep(Duration::from_secs(60)).await;
     assert_eq!((fixture.target("g"), fixture.calls(CallKind::SetCapacity)), (4, 0));
+}
+
+/// They come in two parts: a group takes what waits for it, and it is not done with that.
+#[tokio::test(start_paused = true)]
+async fn more_requests_than_a_group_keeps_are_refused() {
+    let fixture = Fixture::with([GroupPlan::aws("g").sized(0, 5_000, 4)]).await;
+    let slow = CallFault::Slow(Duration::from_secs(10));
+    fixture.cloud().faults(|faults| faults.script(Some(CallKind::Observe), None, 1, slow));
+    let part = async |after: u64| {
+        sleep(Duration::from_millis(after)).await;
+        join_all((0..600).map(|_| fixture.fleet.mutate("g", Mutation::Increase(1), limit(3)))).await
+    };
+    let (first, second) = tokio::join!(part(0), part(100));
+    let is_busy = |outcome: &&Result<_, _>| matches!(outcome, Err(FleetError::Busy { .. }));
+    let busy = [first, second].map(|outcomes| outcomes.iter().filter(is_busy).count());
+    assert_eq!(busy, [0, 2 * 600 - 1024]);
 }
 
 #[tokio::test(start_paused = true)]

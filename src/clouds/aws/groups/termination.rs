@@ -309,3 +309,15 @@ fn accept(group: &str, batch: &[Target], activities: &[Activity], deletion: &mut
     };
     deletion.refused.extend(unnamed.into_iter().map(not_started));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_termination_is_not_sent_where_none_can_be() {
+        let CloudError::Refused(fault) = CloudError::refused(OPERATION, "i-1", "no route") else { unreachable!() };
+        assert!(stops(&CloudError::NotSent(fault.clone())));
+        assert!(!stops(&CloudError::Refused(fault)), "the next one may be accepted");
+    }
+}

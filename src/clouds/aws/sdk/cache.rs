@@ -80,5 +80,10 @@ mod tests {
         }
         assert_eq!(cache.get(&ENTRIES_MAX), Some("x"));
         assert!(cache.0.lock().expect("no panic").len() <= ENTRIES_MAX);
+        let full = Cache::default();
+        for key in (0..ENTRIES_MAX).chain([0]) {
+            full.put(key, "x", Duration::from_secs(10));
+        }
+        assert_eq!((full.get(&0), full.get(&1)), (Some("x"), Some("x")), "to replace one takes no room");
     }
 }

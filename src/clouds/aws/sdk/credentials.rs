@@ -323,6 +323,17 @@ mod tests {
         assert!(!of("AKIA1\n", None) && !of("AKIA1", Some("a b")) && !of("AKIÄ", None));
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_failure_that_repeats_is_logged_once_in_five_minutes() {
+        let mut logged = None;
+        let mut lines = Vec::new();
+        for _ in 0..100 {
+            lines.push(is_worth_a_line(&mut logged));
+            tokio::time::advance(Duration::from_secs(6)).await;
+        }
+        assert_eq!(lines.iter().enumerate().filter(|(_, line)| **line).map(|(at, _)| at).collect::<Vec<_>>(), [0, 50]);
+    }
+
     /// Credentials with a new key each time, which take 6 s to get and expire within the minute.
     #[derive(Debug, Default)]
     struct Slow(std::sync::atomic::AtomicU32);

@@ -5,6 +5,13 @@ use crate::cloud::{FailureClass, Identity};
 use crate::group::Foreign;
 use crate::group::refusal::{Refusal, WriteError};
 
+/// A scale set of four VMs, and which one has the last name.
+fn four(etag: &str, vm: &str) -> GroupReading {
+    let mut listed = running(0..4);
+    listed[3].identity = Some(Identity::of(&[vm]));
+    of_scale_set(etag, Provisioning::Succeeded, reading(4, Some(listed)))
+}
+
 /// The responses among these effects.
 fn responses(effects: &[Effect]) -> Vec<&Result<(), WriteError>> {
     let responses = effects.iter().filter_map(|effect| match effect {
@@ -71,11 +78,6 @@ fn an_evicted_instance_of_another_cluster_is_not_deleted() {
 
 #[test]
 fn a_preempted_deletion_is_not_sent_again_to_another_vm_with_its_name() {
-    let four = |etag: &str, vm: &str| {
-        let mut listed = running(0..4);
-        listed[3].identity = Some(Identity::of(&[vm]));
-        of_scale_set(etag, Provisioning::Succeeded, reading(4, Some(listed)))
-    };
     // Whether a list shows the other VM before or after the poll tells of the preemption.
     for is_listed_before in [true, false] {
         let mut machine = Machine::new(four("1", "old"));
@@ -102,6 +104,23 @@ fn a_preempted_deletion_is_not_sent_again_to_another_vm_with_its_name() {
         }
         assert!(!effects.iter().any(|effect| matches!(effect, Effect::Delete { .. })), "{effects:?}");
         assert_eq!(machine.group.state().status().target, 4);
+    }
+}
+
+#[test]
+fn a_deletion_that_failed_and_whose_vm_was_replaced_is_done() {
+    for (vm, is_gone) in [("new", true), ("old", false)] {
+        let mut machine = Machine::new(four("1", "old"));
+        machine.request(delete(ids(3..4), NodeKind::Registered));
+        machine.step(Event::Read(machine.read(Ok(four("1", "old")))));
+        let handle = Some(OperationHandle("delete".to_owned()));
+        machine.step(Event::Deleted(Ok(Deletion { accepted: ids(3..4), handle, ..Deletion::default() })));
+        let operation = machine.group.state().in_flight().operations()[0].id;
+        let effects = machine.step(Event::Polled(operation, PollEnd::Failed(shortage(wall(1)))));
+        assert!(responses(&effects).is_empty(), "a list shows what lives on");
+        machine.pass(1);
+        let effects = machine.read_beside(&four("2", vm));
+        assert_eq!((is_done(&effects), responses(&effects).len()), (is_gone, 1), "{effects:?}");
     }
 }
 
