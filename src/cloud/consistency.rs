@@ -1,6 +1,8 @@
 //! What a cloud guarantees about the reads and writes of one node group. Decisions ask this model, and never which
 //! cloud it is.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 /// What may be concluded from a read of a group, and what a write to it does. Each cloud states it for each of its
@@ -97,6 +99,33 @@ pub enum Writes {
     Ample,
     /// A few a minute (Azure: 4, in bursts of 12).
     Scarce,
+}
+
+/// What is assumed of both clouds alike. `headcount verify` measures how long reads lag, how late a write takes effect, and
+/// when launches begin.
+impl Consistency {
+    /// How long what a write of ours does may still show. A read may lag behind it for as long, assumed: neither cloud
+    /// promises read-after-write. And an instance may appear that the cloud had begun to launch before a reduction: AWS
+    /// was seen to take 20 s from SetDesiredCapacity to the first termination (autoscaler #10147).
+    pub const LAG: Duration = Duration::from_secs(30);
+    /// A read that lags is not older than this many etags, assumed.
+    pub const ETAGS_BEHIND: usize = 8;
+    /// How long after it was sent a write without a response may take effect, reads that show it included, assumed: no
+    /// source gives a limit.
+    pub const LATE: Duration = Duration::from_secs(30);
+    /// The cloud's clock, as it is derived from its responses, may be behind by this much: the header Date has whole
+    /// seconds.
+    pub const CLOCK_ERROR: Duration = Duration::from_secs(1);
+    /// How long an Auto Scaling group may take from a new capacity to the first launch in its activities, assumed. Until
+    /// then, it is not known what the group is about to launch, so nothing is lowered.
+    pub const LAUNCH_BEGINS: Duration = Duration::from_secs(5);
+    /// A launch whose instances are listed raises the capacity within this time, assumed: the documentation does not say
+    /// whether its response comes before. The group has patience with instances beyond its capacity for about 20 s: what
+    /// a write undid is missed in time for a read, one of activities and a write, each as slow as they may be.
+    pub const LAUNCH_RAISES: Duration = Duration::from_secs(7);
+    /// A surplus of the cloud's own may have begun this long before a write of ours, assumed: an instance refresh
+    /// replaces one batch after another.
+    pub const OWN_SURPLUS: Duration = Duration::from_secs(600);
 }
 
 impl Consistency {

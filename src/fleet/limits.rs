@@ -18,6 +18,8 @@ pub(crate) const STANDBY_INTERVAL_MAX: Duration = Duration::from_secs(5 * 60);
 /// The longest time between two pages of a listing. A cloud that lists a whole source at once has this long for all of
 /// it.
 pub(crate) const PAGE_LIMIT: Duration = Duration::from_secs(60);
+/// A read of one group may take this long: longer than the slowest page seen, shorter than a refresh interval or two.
+pub(crate) const READ_LIMIT: Duration = Duration::from_secs(20);
 /// A write that was sent may take this long, even if its caller is gone.
 pub(crate) const WRITE_LIMIT: Duration = Duration::from_secs(30);
 /// An operation is polled at this interval, unless the cloud asks for another one.

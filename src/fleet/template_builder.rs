@@ -8,11 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::time::timeout;
 
-use super::limits::{TEMPLATE_BUILDS, TEMPLATE_QUEUE, TYPES_LIMIT, WAIT_FOR_ALL_SOURCES};
+use super::limits::{READ_LIMIT, TEMPLATE_BUILDS, TEMPLATE_QUEUE, TYPES_LIMIT, WAIT_FOR_ALL_SOURCES};
 use super::policy::LivePolicies;
 use super::snapshot::GroupKey;
 use crate::cloud::{CloudError, GroupReading, LaunchSpec, ReadOnlyCloud, ZoneName};
-use crate::group::READ_LIMIT;
 use crate::instance_types::Catalog;
 use crate::tasks::{TaskKind, Tasks};
 use crate::template::{self, NodeTemplate, TemplateError};

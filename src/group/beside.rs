@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::Group;
 use super::event::{Effect, Event, ListingKey, Note, ReadResult};
 use super::job::{Answer, Call};
-use super::limits::{DETAIL_LIFE, SETTLE};
+use super::limits::DETAIL_LIFE;
 use super::observation::Observation;
-use crate::cloud::{CloudError, GroupReading, InstanceState, LaunchActivity, Shortfall};
+use crate::cloud::{CloudError, Consistency, GroupReading, InstanceState, LaunchActivity, Shortfall};
 
 /// Which reads beside the writes are under way.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -123,7 +123,7 @@ impl Group {
             || !self.state.is_steady()
             || age > DETAIL_LIFE
             // A list that lags shows instances that are gone already.
-            || (self.state.surplus().is_some() && age > SETTLE)
+            || (self.state.surplus().is_some() && age > Consistency::LAG)
             || (self.state.survivors() > 0 && self.state.may_lack_instances())
             || !self.state.in_flight().operations().iter().all(|one| one.is_listed(known.detailed))
             || self.state.is_settling_placeholders()

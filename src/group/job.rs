@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::batch::Batch;
 use super::event::Scope;
-use super::limits::{ATTEMPT_PAUSE_MAX, ATTEMPT_PAUSE_MIN, CALLER_WAITS, DETAIL_LIMIT, LOST_PATIENCE};
+use super::limits::{ATTEMPT_PAUSE_MIN, CALLER_WAITS, DETAIL_LIMIT, LOST_PATIENCE, READ_AGAIN};
 use super::lower::Lowering;
 use super::observation::count;
 use super::operation::OperationId;
@@ -291,7 +291,7 @@ impl Attempts {
         if next >= self.until {
             return false;
         }
-        self.pause = (self.pause * 2).min(ATTEMPT_PAUSE_MAX);
+        self.pause = (self.pause * 2).min(READ_AGAIN);
         self.retry_at = Some(next);
         true
     }

@@ -1,4 +1,5 @@
-//! The constants that a decision depends on, each with its reason.
+//! The constants that a decision depends on, each with its reason. What is assumed of the clouds is in the consistency
+//! model ([`crate::cloud::Consistency`]).
 
 use std::time::Duration;
 
@@ -15,8 +16,10 @@ pub(crate) const BATCH_IDLE_SCARCE: Duration = Duration::from_millis(350);
 pub(crate) const BATCH_IDLES: u32 = 3;
 /// Others may join for no longer than this share of a caller's time: the rest is for the read and the write.
 pub(crate) const BATCH_SHARE: u32 = 4;
-/// A reading that contradicts itself is read again after this time.
-pub(crate) const CONFIRM_AFTER: Duration = Duration::from_secs(1);
+/// A reading that contradicts itself is read again after this time, and this is the longest pause before a write, which
+/// reads the group again, is attempted again. A caller has 5 s (CA's default), so a conflict of 2 s costs it two or
+/// three attempts.
+pub(crate) const READ_AGAIN: Duration = Duration::from_secs(1);
 /// The delay between an event that needs a read of the group and that read. Events that come together then cost one
 /// read.
 pub(crate) const READ_SOON: Duration = Duration::from_millis(50);
@@ -27,9 +30,6 @@ pub(crate) const LOST_PATIENCE: Duration = Duration::from_millis(700);
 /// The first pause before a write is attempted again; it doubles each time. Attempts end as long before the write must have
 /// been sent, so that callers get the reason and not only a timeout.
 pub(crate) const ATTEMPT_PAUSE_MIN: Duration = Duration::from_millis(100);
-/// The longest pause before a write is attempted again. A caller has 5 s (CA's default), so a conflict of 2 s costs it
-/// two or three attempts.
-pub(crate) const ATTEMPT_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// What a write needs beside the capacity (instances, activities) may take this long: its caller waits, or the cloud may
 /// be about to delete instances that nobody named. A reduction is deferred after it, and its caller gets the response.
 /// If a read had less time and got no response, nothing follows about the cloud: the caller's time was short.
@@ -38,32 +38,12 @@ pub(crate) const DETAIL_LIMIT: Duration = Duration::from_secs(2);
 /// longer for the outcome, so that an early failure is returned as an error: known failures came within 3 s. A write
 /// that no caller waits for is attempted for as long.
 pub(crate) const CALLER_WAITS: Duration = Duration::from_secs(5);
-/// How long what a write of ours does may still show. A read may lag behind it for as long: neither cloud promises
-/// read-after-write. And an instance may appear that the cloud had begun to launch before a reduction: AWS was seen to take
-/// 20 s from SetDesiredCapacity to the first termination (autoscaler #10147).
-pub(crate) const SETTLE: Duration = Duration::from_secs(30);
-/// The cloud's clock, as it is derived from its responses, may be behind by this much: the header Date has whole
-/// seconds.
-pub(crate) const CLOCK_ERROR: Duration = Duration::from_secs(1);
-/// How long an Auto Scaling group may take from a new capacity to the first launch in its activities. Until then, it is
-/// not known what the group is about to launch, so nothing is lowered.
-pub(crate) const LAUNCH_BEGINS: Duration = Duration::from_secs(5);
-/// A launch whose instances are listed raises the capacity within this time, assumed: the documentation does not say
-/// whether its response comes before. The group has patience with instances beyond its capacity for about 20 s: what a
-/// write undid is missed in time for a read, one of activities and a write, each as slow as they may be.
-pub(crate) const LAUNCH_RAISES: Duration = Duration::from_secs(7);
 /// The longest pause before a launch whose outcome is not known is repeated with its token.
 pub(crate) const LAUNCH_PAUSE_MAX: Duration = Duration::from_secs(10);
-/// A surplus of the cloud's own may have begun this long before a write of ours: an instance refresh replaces one batch
-/// after another.
-pub(crate) const OWN_SURPLUS: Duration = Duration::from_secs(600);
-/// How long after it was sent a write without a response may take effect, reads that show it included. Assumed: no
-/// source gives a limit.
-pub(crate) const LATE: Duration = Duration::from_secs(30);
 /// The interval between reads while something may show at any moment: what a write without a response or a launch makes,
-/// or instances beyond the capacity during [`SETTLE`]. A scale-up that cannot be polled is read again this long
-/// after [`LAUNCH_BEGINS`] if instances are still missing: what failed by then is listed before CA's next loop, by
-/// default 10 s after the one that scaled up.
+/// or instances beyond the capacity while reads may lag. A scale-up that cannot be polled is read again this long after
+/// its launches should have begun if instances are still missing: what failed by then is listed before CA's next loop,
+/// by default 10 s after the one that scaled up.
 pub(crate) const WATCH_EVERY: Duration = Duration::from_secs(3);
 /// An operation that no poll and no observation has ended is dropped after this long; observations continue without it. A
 /// launch that was refused because the group is set up otherwise, or for lack of a permission, is tried again after as
@@ -71,17 +51,12 @@ pub(crate) const WATCH_EVERY: Duration = Duration::from_secs(3);
 pub(crate) const OPERATION_LIFE: Duration = Duration::from_secs(60 * 60);
 /// The most operations of one group that are followed at a time.
 pub(crate) const OPERATIONS: usize = 256;
-/// A read that lags is not older than this many etags.
-pub(crate) const ETAGS: usize = 8;
 /// What follows from a deletion that failed ends after this long. A preempted one is sent again until then: a cloud that
 /// throttles asks for pauses of some seconds, and Azure allows a scale set four writes a minute. A tainted node is left
 /// out of the target until then: without an end, CA would not remove what the target leaves out.
 pub(crate) const FAILED_DELETION_LIFE: Duration = Duration::from_secs(2 * 60);
 /// If the cloud took capacity back and CA never deletes the placeholders, they stay in the target this long: CA's
-/// default of
-/// --max-node-provision-time.
+/// default of `--max-node-provision-time`.
 pub(crate) const ROLLED_BACK_LIFE: Duration = Duration::from_secs(15 * 60);
 /// Instances are read again after this long even if nothing seems to have changed.
 pub(crate) const DETAIL_LIFE: Duration = Duration::from_secs(5 * 60);
-/// A read of one group may take this long: longer than the slowest page seen, shorter than a refresh interval or two.
-pub(crate) const READ_LIMIT: Duration = Duration::from_secs(20);

@@ -51,9 +51,7 @@ pub(crate) use cluster_nodes::{ClusterNodes, WatchedNodes};
 pub(crate) use doubt::{Doubt, doubt_first};
 pub(crate) use event::{Effect, Event, ListingKey, Note, PollEnd, ReadResult, Scope};
 pub(crate) use in_flight::InFlight;
-pub(crate) use limits::{
-    CALLER_WAITS, CONFIRM_AFTER, LATE, LAUNCH_BEGINS, OPERATION_LIFE, READ_LIMIT, REFUSAL_MAX, SETTLE, WATCH_EVERY,
-};
+pub(crate) use limits::{CALLER_WAITS, OPERATION_LIFE, READ_AGAIN, REFUSAL_MAX, WATCH_EVERY};
 pub(crate) use observation::Observation;
 pub(crate) use operation::{Operation, OperationId, OperationRequest, Phase};
 pub use refusal::Refusal;
@@ -343,8 +341,8 @@ impl Group {
         if self.job.is_some() {
             return;
         }
-        if let Some(doubted) = self.doubted.as_mut().filter(|doubted| doubted.confirm_at <= self.now) {
-            doubted.confirm_at = self.now + limits::READ_LIMIT;
+        if self.doubted.as_ref().is_some_and(|doubted| doubted.confirm_at <= self.now) {
+            self.confirm_later();
             self.read_beside(None);
         }
         if self.read_at.is_some_and(|at| at <= self.now) {

@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::time::Time;
 
-use super::limits::CLOCK_ERROR;
-use crate::cloud::{Counts, GroupReading, Instance, InstanceState, Launched};
+use crate::cloud::{Consistency, Counts, GroupReading, Instance, InstanceState, Launched};
 
 /// A complete read of one group.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -46,7 +45,7 @@ impl Observation {
         sent: SystemTime,
         launches: &'a [Launched],
     ) -> impl Iterator<Item = &'a Instance> {
-        let is_later = move |one: &&Launched| one.at > sent + CLOCK_ERROR;
+        let is_later = move |one: &&Launched| one.at > sent + Consistency::CLOCK_ERROR;
         let is_launched = move |id: &str| launches.iter().filter(is_later).any(|launched| launched.instance == id);
         let lives = |one: &&Instance| one.state != InstanceState::Deleting;
         self.instances.iter().filter(lives).filter(move |one| is_launched(one.id.instance()))

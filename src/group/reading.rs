@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::doubt::{Doubt, doubt, doubt_first};
 use super::event::{Effect, ListingKey, Note, ReadResult, Scope};
 use super::job::{Call, Job, Progress, Read, Wanted};
-use super::limits::{CONFIRM_AFTER, DETAIL_LIMIT, READ_LIMIT};
+use super::limits::{DETAIL_LIMIT, READ_AGAIN};
 use super::observation::Observation;
 use super::refusal::WriteError;
 use super::time::Time;
@@ -54,7 +54,7 @@ pub(super) enum Need {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Doubted {
     pub why: Doubt,
-    /// When it was read. A read that began less than [`CONFIRM_AFTER`] later is no second one.
+    /// When it was read. A read that began less than [`READ_AGAIN`] later is no second one.
     since: Time,
     /// When the group is read again to confirm it.
     pub confirm_at: Time,
@@ -91,7 +91,7 @@ impl Group {
     fn ask(&mut self, job: &mut Progress, wanted: Wanted) {
         let (scope, limit) = (wanted.scope, job.reading().left(self.now));
         job.call = Some(Call::Read(scope, limit));
-        self.effects.push(Effect::Read { scope, limit: limit.min(READ_LIMIT) });
+        self.effects.push(Effect::Read { scope, limit });
         job.read = Read::Wanted(wanted);
     }
 
@@ -175,10 +175,10 @@ impl Group {
     fn read_again(&mut self, reason: String, job: &mut Progress, wanted: Wanted) -> Read {
         let now = self.now;
         let attempts = job.reading();
-        if attempts.left(now) <= CONFIRM_AFTER {
+        if attempts.left(now) <= READ_AGAIN {
             return Read::Failed(WriteError::Contended(reason));
         }
-        attempts.pause(now + CONFIRM_AFTER);
+        attempts.pause(now + READ_AGAIN);
         Read::Wanted(Wanted { scope: Scope::Instances, ..wanted })
     }
 
@@ -234,7 +234,7 @@ impl Group {
 
     /// Whether a read that began then confirms the doubt of an earlier one.
     pub(super) fn confirms(&self, why: &Doubt, begun: Time) -> bool {
-        let is_second = |earlier: &&Doubted| earlier.why.is_confirmed_by(why) && earlier.since + CONFIRM_AFTER <= begun;
+        let is_second = |earlier: &&Doubted| earlier.why.is_confirmed_by(why) && earlier.since + READ_AGAIN <= begun;
         self.doubted.as_ref().filter(is_second).is_some()
     }
 
@@ -250,7 +250,7 @@ impl Group {
         match &mut self.doubted {
             Some(earlier) if earlier.why.is_confirmed_by(&why) => earlier.listing = kept,
             earlier => {
-                let (since, confirm_at) = (self.now, self.now + CONFIRM_AFTER);
+                let (since, confirm_at) = (self.now, self.now + READ_AGAIN);
                 *earlier = Some(Doubted { why, since, confirm_at, listing: kept });
             }
         }
@@ -263,12 +263,16 @@ impl Group {
         }
     }
 
+    /// The next read to confirm a doubt comes after this one, however that ends.
+    pub(super) fn confirm_later(&mut self) {
+        let confirm_at = self.now + READ_AGAIN * 5;
+        self.doubted.iter_mut().for_each(|doubted| doubted.confirm_at = confirm_at);
+    }
+
     /// A read failed: the next one to confirm a doubt waits longer, and no listing waits for it.
     pub(super) fn postpone_confirmation(&mut self) {
-        let confirm_at = self.now + CONFIRM_AFTER * 5;
-        let Some(doubted) = &mut self.doubted else { return };
-        doubted.confirm_at = confirm_at;
-        if let Some(listing) = doubted.listing.take() {
+        self.confirm_later();
+        if let Some(listing) = self.doubted.as_mut().and_then(|doubted| doubted.listing.take()) {
             self.effects.push(Effect::Adopted(listing));
         }
     }

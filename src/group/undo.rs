@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Group;
 use super::event::{Effect, Note, Scope};
 use super::job::{Answer, Call, CapacityOutcome, Job, Progress, Read, Work};
-use super::limits::{DETAIL_LIMIT, LAUNCH_BEGINS, OWN_SURPLUS, READ_SOON, WATCH_EVERY};
+use super::limits::{DETAIL_LIMIT, READ_SOON, WATCH_EVERY};
 use super::lower::Lowering;
 use super::observation::Observation;
 use super::operation::{Operation, OperationRequest};
@@ -15,7 +15,7 @@ use super::plan;
 use super::reading::Need;
 use super::state::WriteReason;
 use super::time::Time;
-use crate::cloud::{OwnLaunches, ProviderId, Shortfall};
+use crate::cloud::{Consistency, OwnLaunches, ProviderId, Shortfall};
 
 /// How far raising a capacity back is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -84,7 +84,7 @@ impl Group {
         // Instances that the cloud launched for reasons of its own may be why more live than a write of ours left room
         // for.
         let sent = self.state.undone_since()?;
-        let ago = self.now.since(sent) + OWN_SURPLUS;
+        let ago = self.now.since(sent) + Consistency::OWN_SURPLUS;
         let since = self.cloud_time.checked_sub(ago).unwrap_or(std::time::SystemTime::UNIX_EPOCH);
         let shortfall = Shortfall::of_every_launch(since);
         self.effects.push(Effect::ReadActivity { shortfall, limit: DETAIL_LIMIT });
@@ -209,7 +209,7 @@ impl Group {
         let owed_until = self.state.lists_all_from().filter(|_| is_owed && self.state.may_lack_instances());
         if let Some(until) = owed_until {
             // Where reads fail, it is past until one succeeds.
-            self.read_by(until.max(now + LAUNCH_BEGINS));
+            self.read_by(until.max(now + Consistency::LAUNCH_BEGINS));
         }
         if let Some(at) = self.state.launches_show_at().filter(|at| now < *at) {
             self.read_by(at);
@@ -217,7 +217,7 @@ impl Group {
         let pause = if is_unsettled || self.state.is_watched(now) || self.state.in_flight().is_launching() {
             WATCH_EVERY
         } else if self.is_deferred_for_a_moment() {
-            LAUNCH_BEGINS
+            Consistency::LAUNCH_BEGINS
         } else {
             return;
         };

@@ -6,14 +6,13 @@ use std::time::SystemTime;
 use super::Group;
 use super::event::{Effect, Note, Scope};
 use super::job::{Answer, Call, CapacityOutcome, Job, Progress, SentCapacity, SentDeletion, Work};
-use super::limits::SETTLE;
 use super::operation::Attempt;
 use super::plan::{self, Replacing};
 use super::reading::Need;
 use super::refusal::WriteError;
 use super::request::RequestKey;
 use super::state::{CapacityWrite, DeletionWrite, WriteReason};
-use crate::cloud::{Acceptance, CloudError, Counts, Deletion, GroupReading, OperationHandle, ProviderId};
+use crate::cloud::{Acceptance, CloudError, Consistency, Counts, Deletion, GroupReading, OperationHandle, ProviderId};
 
 impl Group {
     /// Sends one capacity write, computed on what was read fresh. Launches in flight are no part of it.
@@ -65,7 +64,7 @@ impl Group {
             }
             Err(error) if error.outcome_unknown() => {
                 self.log(Note::CapacityLost(operation, error.clone()));
-                self.unsettled_until = Some(self.now + SETTLE);
+                self.unsettled_until = Some(self.now + Consistency::LAG);
                 Answer::CapacityLost(sent, self.now, error)
             }
             Err(error) if error.may_be_repeated() => {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::group::{LATE, SETTLE};
+use crate::cloud::Consistency;
 
 /// The most instances that a group may have when it is set aside.
 pub const VMS_AT_START_MAX: u32 = 2;
@@ -18,7 +18,7 @@ pub(super) const LAG_EVERY: Duration = Duration::from_secs(1);
 /// So many reads in a row must show a write: reads may show an older state again.
 pub(super) const LAG_STREAK: u32 = 5;
 /// A lag is measured for this long. It is twice what is assumed at most.
-pub(super) const LAG_LIMIT: Duration = Duration::from_secs(2 * SETTLE.as_secs());
+pub(super) const LAG_LIMIT: Duration = Duration::from_secs(2 * Consistency::LAG.as_secs());
 /// The interval between reads that wait for instances.
 pub(super) const WAIT_EVERY: Duration = Duration::from_secs(3);
 /// How long a launch or a deletion may take.
@@ -30,7 +30,7 @@ pub(super) const SCALE_IN_WATCH: Duration = Duration::from_secs(3 * 60);
 /// How long protected instances are watched for being terminated all the same.
 pub(super) const PROTECTED_WATCH: Duration = Duration::from_secs(90);
 /// How long an abandoned write is watched. It is twice what is assumed at most.
-pub(super) const LATE_WATCH: Duration = Duration::from_secs(2 * LATE.as_secs());
+pub(super) const LATE_WATCH: Duration = Duration::from_secs(2 * Consistency::LATE.as_secs());
 /// The longest that a call counts for when one is abandoned halfway.
 pub(super) const ABANDON_MAX: Duration = Duration::from_secs(2);
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::cloud::{CapacityIs, Consistency, Deletions, Guard, Missing, Reads, Writes};
-use crate::group::{LATE, LAUNCH_BEGINS, SETTLE, WATCH_EVERY};
+use crate::group::WATCH_EVERY;
 
 /// Where an assumption is written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,12 +213,16 @@ impl Probe {
             },
             Self::GrowsBy if is_scale_set => "nothing launches instances but a higher capacity".to_owned(),
             Self::GrowsBy => "LaunchInstances raises the capacity; repeated, it is the same launch".to_owned(),
-            Self::ReadLags => format!("reads show a write within {} s", SETTLE.as_secs()),
-            Self::Late => format!("a write without a response takes effect within {} s, or never", LATE.as_secs()),
+            Self::ReadLags => format!("reads show a write within {} s", Consistency::LAG.as_secs()),
+            Self::Late => {
+                format!("a write without a response takes effect within {} s, or never", Consistency::LATE.as_secs())
+            }
             Self::Etag if is_scale_set => "every reading has an etag, and each capacity write changes it".to_owned(),
             Self::Etag => "there is none".to_owned(),
             Self::LaunchBegins | Self::TimeToScaleIn | Self::ScaleInProtection if is_scale_set => "nothing".to_owned(),
-            Self::LaunchBegins => format!("a launch shows within {} s of a higher capacity", LAUNCH_BEGINS.as_secs()),
+            Self::LaunchBegins => {
+                format!("a launch shows within {} s of a higher capacity", Consistency::LAUNCH_BEGINS.as_secs())
+            }
             Self::WhileLaunching => "it is deleted and not replaced, or refused as a conflict".to_owned(),
             Self::NamedTwice if is_scale_set => "the capacity falls once".to_owned(),
             Self::NamedTwice => "the capacity falls each time".to_owned(),

@@ -7,7 +7,7 @@ use super::state::{Found, State, StateError};
 use super::subject::Subject;
 use super::trouble::Trouble;
 use super::watch::Event;
-use crate::group::SETTLE;
+use crate::cloud::Consistency;
 
 /// What is to be restored, and since when.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Restoration {
 
     /// From when on every read shows what was written, and nothing that was sent can take effect any more.
     fn certain_at(&self) -> Duration {
-        let shown = self.written.map(|at| at + SETTLE);
+        let shown = self.written.map(|at| at + Consistency::LAG);
         let late = self.unanswered.max(self.continued).map(|at| at + LATE_WATCH);
         shown.max(late).unwrap_or_default()
     }

@@ -13,10 +13,10 @@ use crate::cloud::{
 };
 use crate::fleet::claims::Claims;
 use crate::fleet::clock::Clock;
-use crate::fleet::limits::POLLS_AT_A_TIME;
+use crate::fleet::limits::{POLLS_AT_A_TIME, READ_LIMIT};
 use crate::fleet::reach::Reach;
 use crate::fleet::snapshot::GroupKey;
-use crate::group::{CONFIRM_AFTER, Event, OperationId, PollEnd, READ_LIMIT, ReadResult};
+use crate::group::{Event, OperationId, PollEnd, READ_AGAIN, ReadResult};
 
 /// Reads one group. Cheap to clone: reads beside the keeper have one of their own.
 #[derive(Clone)]
@@ -70,7 +70,7 @@ impl GroupReader {
         if !matches!(first.reading, Ok(None)) {
             return first;
         }
-        sleep(CONFIRM_AFTER).await;
+        sleep(READ_AGAIN).await;
         self.instances(READ_LIMIT).await
     }
 

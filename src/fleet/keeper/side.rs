@@ -13,11 +13,11 @@ use super::reader::GroupReader;
 use crate::cloud::{CloudError, GroupReading, LaunchRequest, OperationHandle, Progress, ReadOnlyCloud, Shortfall};
 use crate::fleet::limits::{
     POLL_EVERY, POLL_LAUNCH_MAX, POLL_LAUNCH_MIN, POLL_LIMIT, POLL_MIN, POLL_PAUSE_MAX, POLLS_FAIL_FOR,
-    POLLS_REFUSED_MAX, WRITE_LIMIT,
+    POLLS_REFUSED_MAX, READ_LIMIT, WRITE_LIMIT,
 };
 use crate::fleet::snapshot::GroupKey;
 use crate::fleet::template_builder::BuiltTemplate;
-use crate::group::{CALLER_WAITS, Event, ListingKey, OPERATION_LIFE, OperationId, PollEnd, READ_LIMIT};
+use crate::group::{CALLER_WAITS, Event, ListingKey, OPERATION_LIFE, OperationId, PollEnd};
 use crate::tasks::{TaskKind, Tasks};
 
 /// What work beside the keeper found.

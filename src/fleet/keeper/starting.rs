@@ -7,9 +7,10 @@ use super::reader::GroupReader;
 use super::{Keeper, KeeperContext};
 use crate::cloud::CloudError;
 use crate::fleet::error::FleetError;
+use crate::fleet::limits::READ_LIMIT;
 use crate::fleet::mailbox::{Adoption, Mailbox, Message};
 use crate::fleet::snapshot::GroupKey;
-use crate::group::{CONFIRM_AFTER, Doubt, Observation, READ_LIMIT, ReadResult, doubt_first};
+use crate::group::{Doubt, Observation, READ_AGAIN, ReadResult, doubt_first};
 
 /// A keeper before its group's first good observation.
 pub(super) struct StartingKeeper {
@@ -68,7 +69,7 @@ impl StartingKeeper {
             };
             let Some(observation) = observation else {
                 if let Some(doubted) = &mut doubted {
-                    doubted.confirm_at = Instant::now() + CONFIRM_AFTER * 5;
+                    doubted.confirm_at = Instant::now() + READ_AGAIN * 5;
                     doubted.adoption = None;
                 }
                 continue;
@@ -82,7 +83,7 @@ impl StartingKeeper {
             }
             tracing::warn!(group = %self.key, %why, "observation is in doubt; not published until a second one \
                 confirms it");
-            doubted = Some(FirstDoubted { why, confirm_at: Instant::now() + CONFIRM_AFTER, adoption });
+            doubted = Some(FirstDoubted { why, confirm_at: Instant::now() + READ_AGAIN, adoption });
         }
     }
 

@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::InFlight;
-use crate::cloud::{Counts, Instance, InstanceState, ProviderId};
+use crate::cloud::{Consistency, Counts, Instance, InstanceState, ProviderId};
 use crate::group::accounting::{Accounting, Baseline};
 use crate::group::census::census;
-use crate::group::limits::SETTLE;
 use crate::group::observation::{Observation, count};
 use crate::group::operation::{Attempt, Operation, OperationRequest, Phase};
 
@@ -50,8 +49,9 @@ impl InFlight {
     ///
     /// Of any but a first attempt that was accepted, no read has to show that until one shows that the capacity fell by it.
     pub(crate) fn not_shown_by(&self, observation: &Observation) -> BTreeSet<ProviderId> {
-        let is_recent =
-            |one: &&Operation| one.phase == Phase::Unpolled && observation.begun.since(one.accepted) <= SETTLE;
+        let is_recent = |one: &&Operation| {
+            one.phase == Phase::Unpolled && observation.begun.since(one.accepted) <= Consistency::LAG
+        };
         let lowers = |id: &&ProviderId, attempt: Attempt| match self.accounting(id) {
             Accounting::GivenUp => true,
             Accounting::Unknown | Accounting::Counted => attempt == Attempt::First,

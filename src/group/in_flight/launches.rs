@@ -13,9 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::InFlight;
-use crate::cloud::{Counts, GroupReading, Instance, InstanceState, ProviderId, ZoneName};
+use crate::cloud::{Consistency, Counts, GroupReading, Instance, InstanceState, ProviderId, ZoneName};
 use crate::group::Time;
-use crate::group::limits::{LAUNCH_RAISES, OPERATION_LIFE, SETTLE};
+use crate::group::limits::OPERATION_LIFE;
 use crate::group::observation::{Observation, count};
 use crate::group::operation::{Operation, OperationId};
 
@@ -110,7 +110,7 @@ impl Launch {
         let is_due = |known: &Known| {
             // A list without any of them is older than the launch, whatever its capacity is.
             let is_younger = listed > 0 || known.instances.is_empty();
-            is_younger && read.since(known.at) > LAUNCH_RAISES
+            is_younger && read.since(known.at) > Consistency::LAUNCH_RAISES
         };
         self.launched.as_ref().is_some_and(is_due)
     }
@@ -138,7 +138,10 @@ impl Launch {
     /// Whether no capacity that was read at this moment lacks it any more.
     fn is_over(&self, read: Time, now: Time) -> bool {
         match &self.launched {
-            Some(known) => read.since(known.at) > SETTLE || now.since(known.at) > SETTLE + LAUNCH_RAISES,
+            Some(known) => {
+                read.since(known.at) > Consistency::LAG
+                    || now.since(known.at) > Consistency::LAG + Consistency::LAUNCH_RAISES
+            }
             None => now.since(self.sent) > OPERATION_LIFE,
         }
     }

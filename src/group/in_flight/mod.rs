@@ -15,11 +15,13 @@ use serde::{Deserialize, Serialize};
 use crate::group::Time;
 
 use super::accounting::{Accounting, Baseline};
-use super::limits::{CLOCK_ERROR, ETAGS, OPERATIONS};
+use super::limits::OPERATIONS;
 use super::observation::{Observation, count, is_zero};
 use super::operation::{Attempt, Operation, OperationId, OperationRequest, Phase};
 use super::state::CapacityWrite;
-use crate::cloud::{Counts, GroupReading, Identity, Instance, InstanceState, Launched, OperationHandle, ProviderId};
+use crate::cloud::{
+    Consistency, Counts, GroupReading, Identity, Instance, InstanceState, Launched, OperationHandle, ProviderId,
+};
 use launches::Launch;
 
 /// All that is in flight in one group.
@@ -151,7 +153,7 @@ impl InFlight {
     /// Whether an instance that the last observation lists was launched after this moment, so that it shows what was
     /// written until then.
     pub(crate) fn shows(&self, sent: SystemTime) -> bool {
-        self.shown_until.is_some_and(|until| until > sent + CLOCK_ERROR)
+        self.shown_until.is_some_and(|until| until > sent + Consistency::CLOCK_ERROR)
     }
 
     /// What is in flight once this observation is adopted. Recent launches tell which writes it is younger than.
@@ -180,7 +182,7 @@ impl InFlight {
     /// Notes the etag that an observation shows.
     pub(crate) fn note_etag(&mut self, reading: &GroupReading) {
         let Some(etag) = reading.etag.as_ref().filter(|etag| !self.etags.contains(etag)) else { return };
-        if self.etags.len() >= ETAGS {
+        if self.etags.len() >= Consistency::ETAGS_BEHIND {
             self.etags.pop_front();
         }
         self.etags.push_back(etag.clone());

@@ -7,8 +7,8 @@ use std::time::SystemTime;
 use crate::group::Time;
 
 use super::InFlight;
-use crate::cloud::{GroupReading, Instance, InstanceState, Launched, ProviderId};
-use crate::group::limits::{OPERATION_LIFE, SETTLE};
+use crate::cloud::{Consistency, GroupReading, Instance, InstanceState, Launched, ProviderId};
+use crate::group::limits::OPERATION_LIFE;
 use crate::group::observation::{Observation, count};
 use crate::group::operation::{Attempt, Operation, OperationRequest, Phase};
 
@@ -86,7 +86,7 @@ impl InFlight {
             if observation.detailed < operation.accepted {
                 continue;
             }
-            let is_late = observation.detailed.since(operation.accepted) > SETTLE;
+            let is_late = observation.detailed.since(operation.accepted) > Consistency::LAG;
             let OperationRequest::Deletion { ids, owed, .. } = &mut operation.request else { continue };
             let lives = |id: &ProviderId| {
                 observation.instances.iter().any(|one| one.id == *id && one.state != InstanceState::Deleting)
@@ -165,9 +165,10 @@ impl InFlight {
             let is_listed = |id: &ProviderId| observation.instances.iter().any(|one| one.id == *id);
             let is_settled = match operation.phase {
                 Phase::Succeeded(at) => {
-                    read.since(at) > SETTLE && !operation.deletes().is_some_and(|ids| ids.iter().any(is_listed))
+                    read.since(at) > Consistency::LAG
+                        && !operation.deletes().is_some_and(|ids| ids.iter().any(is_listed))
                 }
-                Phase::Unpolled => read.since(operation.accepted) > SETTLE,
+                Phase::Unpolled => read.since(operation.accepted) > Consistency::LAG,
                 Phase::Running(_) | Phase::Unsettled => false,
             };
             !is_settled && observation.begun.since(operation.accepted) <= OPERATION_LIFE

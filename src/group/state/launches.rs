@@ -1,9 +1,9 @@
 //! Which launches have begun, and whether a list may lack the instances that they made.
 
 use super::GroupState;
-use crate::cloud::Reads;
+use crate::cloud::{Consistency, Reads};
 use crate::group::Time;
-use crate::group::limits::{LAUNCH_BEGINS, SETTLE, WATCH_EVERY};
+use crate::group::limits::WATCH_EVERY;
 
 impl GroupState {
     /// Whether the instances last read are those of the capacity last read. Where these are two calls, the capacity can
@@ -16,7 +16,7 @@ impl GroupState {
     /// etag that it was computed on, another client's raise does not matter.
     pub(crate) fn has_just_grown(&self) -> bool {
         let observation = &self.observation;
-        let is_young = |since: Time| observation.begun.since(since) < LAUNCH_BEGINS;
+        let is_young = |since: Time| observation.begun.since(since) < Consistency::LAUNCH_BEGINS;
         let own = self.in_flight.operations().iter().filter(|operation| operation.is_unpolled_growth());
         let seen = self.raised.filter(|_| !observation.reading.consistency.is_guarded());
         own.map(|operation| operation.accepted).chain(seen).any(is_young)
@@ -27,7 +27,7 @@ impl GroupState {
     pub(crate) fn launches_show_at(&self) -> Option<Time> {
         let unpolled = self.in_flight.operations().iter().filter(|operation| operation.is_unpolled_growth());
         let last = unpolled.map(|operation| operation.accepted).max()?;
-        (self.census().shortfall > 0).then(|| last + LAUNCH_BEGINS + WATCH_EVERY)
+        (self.census().shortfall > 0).then(|| last + Consistency::LAUNCH_BEGINS + WATCH_EVERY)
     }
 
     /// From when on a list shows all instances that a scale-up made, another client's too. `None` while one runs.
@@ -43,7 +43,7 @@ impl GroupState {
         let mut operations = self.in_flight.operations().iter();
         let is_growing = operations.any(|operation| operation.is_growth() && operation.running().is_some());
         let grown = self.raised.max(self.grown);
-        (!is_growing).then(|| grown.map_or(observation.detailed, |grown| grown + SETTLE))
+        (!is_growing).then(|| grown.map_or(observation.detailed, |grown| grown + Consistency::LAG))
     }
 
     /// Whether live instances may be missing from the list that was read last.

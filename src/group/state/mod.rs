@@ -24,13 +24,15 @@ use crate::group::Time;
 use super::census::{Census, census};
 use super::cluster_nodes::ClusterNodes;
 use super::in_flight::InFlight;
-use super::limits::{FAILED_DELETION_LIFE, SETTLE};
+use super::limits::FAILED_DELETION_LIFE;
 use super::observation::{Observation, count};
 use super::operation::{Operation, OperationId};
 use super::placeholder::Placeholder;
 use super::status::{GroupStatus, status, status_of_zone};
 use super::surplus::Surplus;
-use crate::cloud::{Deletions, Identity, Instance, InstanceState, LaunchActivity, ProviderId, Reads, ZoneName, differ};
+use crate::cloud::{
+    Consistency, Deletions, Identity, Instance, InstanceState, LaunchActivity, ProviderId, Reads, ZoneName, differ,
+};
 use placeholders::Missed;
 pub(crate) use undo::WriteReason;
 use undo::{LostWrite, RecentWrites};
@@ -182,7 +184,7 @@ impl GroupState {
         }
         let is_listed = |id: &ProviderId| observation.instances.iter().any(|instance| instance.id == *id);
         let read = observation.detailed;
-        let is_young = |until: Time| until.since(read) > FAILED_DELETION_LIFE.saturating_sub(SETTLE);
+        let is_young = |until: Time| until.since(read) > FAILED_DELETION_LIFE.saturating_sub(Consistency::LAG);
         self.survivors.retain(|id, until| now < *until && (is_listed(id) || is_young(*until)));
         self.observation = observation;
         self.surplus = match self.surplus {

@@ -2,8 +2,8 @@
 //!
 //! Such a write replaces whatever happened since the read that it was computed on, and a deletion lowers the capacity
 //! although its instance may have been going for another reason. Then more instances live than the capacity has room
-//! for, and the cloud terminates as many of its own choice. So for [`SETTLE`] after each own write, the capacity
-//! is compared with the live instances that nobody named, and raised to their number: never above the highest capacity
+//! for, and the cloud terminates as many of its own choice. So for [`Consistency::LAG`] after each own write, the
+//! capacity is compared with the live instances that nobody named, and raised to their number: never above the highest capacity
 //! that a read showed, less what we deleted. One that was going already, and that the cloud has replaced, does not count.
 
 use std::collections::BTreeSet;
@@ -12,10 +12,9 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 use super::{CapacityWrite, GroupState};
-use crate::cloud::{Counts, Deletions, GrowsBy, Instance, OwnLaunches, ProviderId, Reads};
+use crate::cloud::{Consistency, Counts, Deletions, GrowsBy, Instance, OwnLaunches, ProviderId, Reads};
 use crate::group::Time;
 use crate::group::in_flight::InFlight;
-use crate::group::limits::{LATE, SETTLE};
 use crate::group::observation::{Observation, count, is_zero};
 use crate::group::operation::Operation;
 
@@ -121,7 +120,7 @@ impl GroupState {
     pub(crate) fn lose_capacity(&mut self, write: &CapacityWrite, sent: Time) {
         if !self.is_guarded() {
             let then = self.with_write(write, sent);
-            self.lost_write = Some(LostWrite { then, until: sent + LATE, is_shown: false });
+            self.lost_write = Some(LostWrite { then, until: sent + Consistency::LATE, is_shown: false });
         }
     }
 
@@ -449,14 +448,14 @@ impl GroupState {
     }
 
     fn recent_writes(&self, now: Time) -> Option<RecentWrites> {
-        self.recent_writes.filter(|recent| now.since(recent.at) <= SETTLE)
+        self.recent_writes.filter(|recent| now.since(recent.at) <= Consistency::LAG)
     }
 
     /// The same, unless another client has set the capacity since: a read that can no longer lag behind what they set
     /// shows a number that they do not explain. The next write begins anew from that number.
     fn standing_writes(&self, now: Time) -> Option<RecentWrites> {
         let desired = self.observation.reading.desired.saturating_add(self.in_flight.unshown());
-        let is_younger = |recent: &RecentWrites| self.observation.at > recent.written.1 + SETTLE;
+        let is_younger = |recent: &RecentWrites| self.observation.at > recent.written.1 + Consistency::LAG;
         let explains = |recent: &RecentWrites| recent.explain(desired, &self.in_flight);
         self.recent_writes(now).filter(|recent| !is_younger(recent) || explains(recent))
     }

@@ -9,8 +9,7 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 use super::{GroupState, size};
-use crate::cloud::{CapacityIs, Missing, Provisioning};
-use crate::group::limits::SETTLE;
+use crate::cloud::{CapacityIs, Consistency, Missing, Provisioning};
 use crate::group::observation::count;
 use crate::group::placeholder::{Placeholder, PlaceholderState};
 
@@ -106,7 +105,7 @@ impl GroupState {
         }
         // A list without any VM may be wrong (law 5), however often it is read within the time that lists lag.
         let (is_empty, at) = (self.census().live == 0 && !is_first, observation.at);
-        let is_old = |since: SystemTime| at.duration_since(since).is_ok_and(|missing| missing > SETTLE);
+        let is_old = |since: SystemTime| at.duration_since(since).is_ok_and(|missing| missing > Consistency::LAG);
         let is_found = |one: &&mut Placeholder| {
             let is_pending = one.state == PlaceholderState::Pending && !one.is_requested && one.failure.is_none();
             is_pending && (!is_empty || is_old(one.since))

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::cloud::{Consistency, Deletions, Falls, GroupReading, InstanceState, Missing, ProviderId, Reads};
-use crate::group::SETTLE;
 use crate::verify::evidence::told;
 use crate::verify::limits::{INSTANCE_LIMIT, LAG_EVERY, WAIT_EVERY};
 use crate::verify::probe::Probe;
@@ -144,7 +143,7 @@ pub(super) async fn run(subject: &mut Subject<'_>, model: Consistency) -> Result
         if is_over(&sights, after) || after >= INSTANCE_LIMIT {
             break;
         }
-        subject.clock.sleep(if after < SETTLE { LAG_EVERY } else { WAIT_EVERY }).await;
+        subject.clock.sleep(if after < Consistency::LAG { LAG_EVERY } else { WAIT_EVERY }).await;
     }
     subject.behavior.falls = sights.falls();
     if sights.listed.is_none() {
@@ -169,9 +168,9 @@ pub(super) async fn run(subject: &mut Subject<'_>, model: Consistency) -> Result
 /// The instance is gone and the capacity has fallen, or nothing changes any more.
 fn is_over(sights: &Sights, after: Duration) -> bool {
     match sights.listed {
-        None => sights.fall() > 0 || after > SETTLE,
+        None => sights.fall() > 0 || after > Consistency::LAG,
         // It was not deleted, or no longer is.
-        Some(InstanceState::Running | InstanceState::Creating) => after > SETTLE,
+        Some(InstanceState::Running | InstanceState::Creating) => after > Consistency::LAG,
         Some(InstanceState::Deleting) => false,
     }
 }

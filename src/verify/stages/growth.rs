@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::Facts;
 use super::allocation::{self, Launch};
 use crate::cloud::{CloudError, Consistency, GroupReading, Guard, LaunchActivity, Missing, Shortfall};
-use crate::group::{LAUNCH_BEGINS, SETTLE};
 use crate::verify::evidence::told;
 use crate::verify::limits::{LAG_EVERY, LAG_LIMIT, LAG_STREAK};
 use crate::verify::probe::Probe;
@@ -104,7 +103,7 @@ async fn lags(subject: &mut Subject<'_>, model: Consistency, to: u32) -> Result<
         subject.clock.sleep(LAG_EVERY).await;
     }
     let seen = format!("{}; {}", single.told("read of the group"), listed.told("list of all groups"));
-    let is_short = |lag: &Lag| lag.length().is_some_and(|length| length <= SETTLE);
+    let is_short = |lag: &Lag| lag.length().is_some_and(|length| length <= Consistency::LAG);
     let verdict = if is_short(&single) && is_short(&listed) { Verdict::AsAssumed } else { Verdict::Broken };
     subject.find(Probe::ReadLags, model, verdict, seen);
     subject.behavior.read_lag = single.length().max(listed.length()).map(seconds);
@@ -117,7 +116,7 @@ fn launch_begins(subject: &mut Subject<'_>, model: Consistency, launch: Option<D
         _ if !launches_itself => (Verdict::NotProbed, "nothing is assumed of a scale set".to_owned()),
         Some(after) => {
             subject.behavior.launch_begins_after = Some(seconds(after));
-            let verdict = if after <= LAUNCH_BEGINS { Verdict::AsAssumed } else { Verdict::Broken };
+            let verdict = if after <= Consistency::LAUNCH_BEGINS { Verdict::AsAssumed } else { Verdict::Broken };
             (verdict, format!("after {:.1} s at most", after.as_secs_f64()))
         }
         None => (Verdict::Broken, format!("no launch within {} s", LAG_LIMIT.as_secs())),

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::Facts;
 use crate::cloud::{CloudError, Consistency};
-use crate::group::LATE;
 use crate::verify::limits::{ABANDON_MAX, LAG_EVERY, LATE_WATCH};
 use crate::verify::probe::Probe;
 use crate::verify::subject::Subject;
@@ -41,7 +40,7 @@ pub(super) async fn run(subject: &mut Subject<'_>, model: Consistency, facts: &F
     let (verdict, seen) = match shown {
         None => (Verdict::AsAssumed, format!("not within {} s", LATE_WATCH.as_secs())),
         Some(after) => {
-            let verdict = if after <= LATE { Verdict::AsAssumed } else { Verdict::Broken };
+            let verdict = if after <= Consistency::LATE { Verdict::AsAssumed } else { Verdict::Broken };
             (verdict, format!("after {:.1} s", after.as_secs_f64()))
         }
     };

@@ -19,8 +19,8 @@ const OWNERS: [(&str, &str); 7] = [
 ];
 /// Each of them is a reason why the machine is hard to hold in mind, so these numbers only fall. 45 is the aim.
 const FIELDS_MAX: usize = 71;
-/// 18 is the aim.
-const CONSTANTS_MAX: usize = 27;
+/// 18 is the aim, and reached. What is assumed of the clouds is part of the consistency model, and no decision's own.
+const CONSTANTS_MAX: usize = 18;
 
 const BEGIN: &str = "<!-- Written by `HEADCOUNT_WRITE_DOCS=1 cargo test --test integration architecture::state`. -->\n";
 const END: &str = "<!-- The end of what is written. -->\n";
@@ -53,14 +53,14 @@ fn documented(text: &str, matches: impl Fn(&str) -> Option<String>) -> Vec<Docum
     found
 }
 
-fn group(file: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/group").join(file);
+fn source(file: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(file);
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// The fields of a struct.
 fn fields(owner: &str, file: &str) -> Vec<Documented> {
-    let text = group(file);
+    let text = source(&format!("group/{file}"));
     let begin = text.find(&format!("struct {owner} {{")).unwrap_or_else(|| panic!("{file} has no struct {owner}"));
     let body = text[begin..].split("\n}").next().unwrap_or_default();
     let body = body.split_once('\n').map_or("", |(_, body)| body);
@@ -87,6 +87,21 @@ fn constants(text: &str) -> Vec<Documented> {
     })
 }
 
+/// Whether a constant is a number, and not the model of a cloud.
+fn is_figure(constant: &Documented) -> bool {
+    constant.text.ends_with(|last: char| last.is_ascii_digit() || last == 's')
+}
+
+/// A table of constants: name, value and comment.
+fn table(head: &str, constants: &[Documented]) -> String {
+    let mut rows = format!("\n| {head} |\n| --- | --- | --- |\n");
+    for Documented { text, doc } in constants {
+        assert!(!doc.is_empty(), "{text} has no comment that says why");
+        rows += &format!("| `{text} | {} |\n", first_sentence(doc));
+    }
+    rows
+}
+
 #[test]
 fn each_field_and_each_constant_has_a_row_and_there_are_no_more_than_before() {
     let mut rows = "| field of a group's state | what it is |\n| --- | --- |\n".to_owned();
@@ -99,13 +114,11 @@ fn each_field_and_each_constant_has_a_row_and_there_are_no_more_than_before() {
         }
     }
     assert!(number <= FIELDS_MAX, "{number} fields: find the one that covers the new one and its neighbours");
-    let limits = constants(&group("limits.rs"));
+    let limits = constants(&source("group/limits.rs"));
     assert!(limits.len() <= CONSTANTS_MAX, "{} constants: is one of them enough for two?", limits.len());
-    rows += "\n| constant of a decision | value | why |\n| --- | --- | --- |\n";
-    for Documented { text, doc } in &limits {
-        assert!(!doc.is_empty(), "{text} has no comment that says why");
-        rows += &format!("| `{text} | {} |\n", first_sentence(doc));
-    }
+    rows += &table("constant of a decision | value | why", &limits);
+    let assumed: Vec<_> = constants(&source("cloud/consistency.rs")).into_iter().filter(is_figure).collect();
+    rows += &table("assumed of the clouds | value | what it is", &assumed);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("ARCHITECTURE.md");
     let page = fs::read_to_string(&path).expect("the page");
     let (before, rest) = page.split_once(BEGIN).expect("the beginning of the tables");

@@ -14,7 +14,7 @@ use crate::group::{Event, OperationId};
 const CALL_LASTS: u64 = 10_000;
 /// A launch that the cloud has accepted ends within this time, in milliseconds.
 const LAUNCH_LASTS: u64 = 20_000;
-/// A launch raises the capacity within this time after its instances, in milliseconds: `LAUNCH_RAISES`.
+/// A launch raises the capacity within this time after its instances, in milliseconds: `Consistency::LAUNCH_RAISES`.
 const RAISES_WITHIN: u64 = 7_000;
 
 /// A launch, by its token: the process that sent it, and its name there.

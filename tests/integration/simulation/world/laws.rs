@@ -32,7 +32,7 @@ const SURPLUS_TOLERATED: Duration = Duration::from_secs(25);
 const CALL_LASTS: Duration = Duration::from_millis(1_500);
 /// How long reads of Auto Scaling groups lag at most.
 const READS_LAG: Duration = Duration::from_secs(4);
-/// How long reads may lag, for all that Headcount knows: `SETTLE`.
+/// How long reads may lag, for all that Headcount knows: `Consistency::LAG`.
 const READS_MAY_LAG: Duration = Duration::from_secs(30);
 /// How long Headcount waits for activities: `DETAIL_LIMIT`.
 const ACTIVITY_PATIENCE: Duration = Duration::from_secs(2);
