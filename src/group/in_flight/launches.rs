@@ -29,12 +29,8 @@ pub(super) struct Launch {
     zone: Option<ZoneName>,
     /// When it was sent.
     sent: Time,
-    /// How many instances it launches: what was requested, and later what was launched.
-    number: u32,
-    /// The instances that were listed before.
-    before: BTreeSet<ProviderId>,
-    /// What it launched, by [`ProviderId::instance`], once that is known.
-    launched: Option<Known>,
+    /// What it launches.
+    outcome: Outcome,
     /// How much of it the capacity that was read last does not show.
     unshown: u32,
     /// How many of its instances the last list does not show.
@@ -44,12 +40,26 @@ pub(super) struct Launch {
     may_be_undone: bool,
 }
 
+/// What a launch launches.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum Outcome {
+    /// It is not known what was launched.
+    Awaited {
+        /// How many instances were requested.
+        requested: u32,
+        /// The instances that were listed before.
+        before: BTreeSet<ProviderId>,
+    },
+    /// It is.
+    Known(Known),
+}
+
 /// What a launch is known to have launched.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Known {
     /// When it became known what was launched.
     at: Time,
-    /// All that it launched, each with whether a list has shown it.
+    /// All that it launched, by [`ProviderId::instance`], each with whether a list has shown it.
     instances: BTreeMap<String, bool>,
     /// Whether the capacity has been seen to include these instances.
     is_shown: bool,
@@ -71,38 +81,59 @@ impl Shown {
     /// both. Of the rest, it is one that no capacity has shown, and of just the number that is lacking, if there is one: a
     /// launch raises the capacity at once, by all that it launched.
     fn order(&self, lacking: u32) -> impl Ord + use<> {
-        let Launch { launched, may_be_undone, id, number, .. } = &self.launch;
-        let known_at = launched.as_ref().map(|known| known.at);
-        let undone = may_be_undone.then_some((known_at.is_none(), known_at));
-        let was_listed = launched.as_ref().is_some_and(|known| known.instances.values().any(|is_listed| *is_listed));
-        let was_shown = launched.as_ref().is_some_and(|known| known.is_shown);
-        (self.listed > 0 || was_listed, undone.is_none(), undone, was_shown, *number != lacking, Reverse(*id))
+        let (launch, known) = (&self.launch, self.launch.known());
+        let known_at = known.map(|known| known.at);
+        let undone = launch.may_be_undone.then_some((known_at.is_none(), known_at));
+        let was_listed = known.is_some_and(|known| known.instances.values().any(|is_listed| *is_listed));
+        let was_shown = known.is_some_and(|known| known.is_shown);
+        let is_other = launch.number() != lacking;
+        (self.listed > 0 || was_listed, undone.is_none(), undone, was_shown, is_other, Reverse(launch.id))
     }
 }
 
 impl Launch {
+    /// What it is known to have launched.
+    fn known(&self) -> Option<&Known> {
+        match &self.outcome {
+            Outcome::Awaited { .. } => None,
+            Outcome::Known(known) => Some(known),
+        }
+    }
+
+    /// How many instances it launches: what was requested, and later what was launched.
+    fn number(&self) -> u32 {
+        match &self.outcome {
+            Outcome::Awaited { requested, .. } => *requested,
+            Outcome::Known(known) => count(known.instances.len()),
+        }
+    }
+
     /// What an observation lists of it. `new` are listed instances that launches may have made whose outcome is not
     /// known.
     fn listed(&self, observation: &Observation, new: &mut Vec<&ProviderId>) -> Shown {
         let mut launch = self.clone();
-        let Some(known) = &mut launch.launched else {
-            let mut unlisted = self.number;
-            new.retain(|id| {
-                let is_here = self.zone.as_ref().is_none_or(|zone| id.is_in(zone));
-                let is_its_own = unlisted > 0 && is_here && !self.before.contains(*id);
-                unlisted -= u32::from(is_its_own);
-                !is_its_own
-            });
-            launch.unlisted = unlisted;
-            return Shown { launch, listed: self.number - unlisted, lacking: 0 };
+        let (listed, unlisted) = match &mut launch.outcome {
+            Outcome::Awaited { requested, before } => {
+                let mut unlisted = *requested;
+                new.retain(|id| {
+                    let is_here = self.zone.as_ref().is_none_or(|zone| id.is_in(zone));
+                    let is_its_own = unlisted > 0 && is_here && !before.contains(*id);
+                    unlisted -= u32::from(is_its_own);
+                    !is_its_own
+                });
+                (*requested - unlisted, unlisted)
+            }
+            Outcome::Known(Known { instances, .. }) => {
+                let names = observation.instances.iter().map(|one| one.id.instance());
+                let listed: BTreeSet<&str> = names.filter(|name| instances.contains_key(*name)).collect();
+                for (name, is_listed) in &mut *instances {
+                    *is_listed |= listed.contains(name.as_str());
+                }
+                (count(listed.len()), count(instances.values().filter(|is_listed| !**is_listed).count()))
+            }
         };
-        let names = observation.instances.iter().map(|one| one.id.instance());
-        let listed: BTreeSet<&str> = names.filter(|name| known.instances.contains_key(*name)).collect();
-        for (name, is_listed) in &mut known.instances {
-            *is_listed |= listed.contains(name.as_str());
-        }
-        launch.unlisted = count(known.instances.values().filter(|is_listed| !**is_listed).count());
-        Shown { launch, listed: count(listed.len()).min(self.number), lacking: 0 }
+        launch.unlisted = unlisted;
+        Shown { launch, listed, lacking: 0 }
     }
 
     /// Whether the capacity should have risen by it, as far as an observation tells that lists so many of it.
@@ -112,14 +143,14 @@ impl Launch {
             let is_younger = listed > 0 || known.instances.is_empty();
             is_younger && read.since(known.at) > Consistency::LAUNCH_RAISES
         };
-        self.launched.as_ref().is_some_and(is_due)
+        self.known().is_some_and(is_due)
     }
 
     /// This launch, where the capacity that was read at this moment has no room yet for so much of it.
     fn after(mut self, unshown: u32, listed: u32, read: Time) -> Self {
         // A capacity that has shown it is not enough: this read may lag behind that one.
         self.unshown = if self.is_due(listed, read) { 0 } else { unshown };
-        if let Some(known) = &mut self.launched {
+        if let Outcome::Known(known) = &mut self.outcome {
             known.is_shown |= unshown == 0 && (listed > 0 || known.instances.is_empty());
         }
         self
@@ -128,16 +159,16 @@ impl Launch {
     /// Whether it has raised the capacity: all of it is listed, and the capacity has risen by a part of it. A launch raises
     /// it at once, by all that it launched. Something else has lowered what is lacking.
     fn has_raised(&self) -> bool {
-        self.launched.is_some() && self.unlisted == 0 && self.unshown < self.number
+        self.known().is_some() && self.unlisted == 0 && self.unshown < self.number()
     }
 
     fn is_settled(&self) -> bool {
-        self.unshown == 0 && self.unlisted == 0 && self.launched.as_ref().is_some_and(|known| known.is_shown)
+        self.unshown == 0 && self.unlisted == 0 && self.known().is_some_and(|known| known.is_shown)
     }
 
     /// Whether no capacity that was read at this moment lacks it any more.
     fn is_over(&self, read: Time, now: Time) -> bool {
-        match &self.launched {
+        match self.known() {
             Some(known) => {
                 read.since(known.at) > Consistency::LAG
                     || now.since(known.at) > Consistency::LAG + Consistency::LAUNCH_RAISES
@@ -185,7 +216,7 @@ impl InFlight {
 
     /// Whether one of these launches is known to have made this instance.
     pub(crate) fn has_launched(&self, id: &ProviderId) -> bool {
-        let mut known = self.launches.iter().filter_map(|launch| launch.launched.as_ref());
+        let mut known = self.launches.iter().filter_map(Launch::known);
         known.any(|known| known.instances.contains_key(id.instance()))
     }
 
@@ -219,7 +250,7 @@ impl InFlight {
     /// was read has shown it. A capacity written now may undo it.
     pub(crate) fn is_raising(&self) -> bool {
         let is_awaited = |launch: &&Launch| launch.unshown > 0 && !launch.has_raised() && !launch.may_be_undone;
-        let mut known = self.launches.iter().filter(is_awaited).filter_map(|launch| launch.launched.as_ref());
+        let mut known = self.launches.iter().filter(is_awaited).filter_map(Launch::known);
         known.any(|known| !known.is_shown)
     }
 
@@ -238,13 +269,12 @@ impl InFlight {
             self.expect(self.written_capacity(&shown.reading));
         }
         self.expected = self.expected.saturating_add(number);
+        let before = shown.instances.iter().map(|one| one.id.clone()).collect();
         let launch = Launch {
             id,
             zone,
             sent: now,
-            number,
-            before: shown.instances.iter().map(|one| one.id.clone()).collect(),
-            launched: None,
+            outcome: Outcome::Awaited { requested: number, before },
             unshown: number,
             unlisted: number,
             may_be_undone: false,
@@ -260,13 +290,12 @@ impl InFlight {
         let Some(position) = self.launches.iter().position(|launch| launch.id == id) else { return 0 };
         let launch = &mut self.launches[position];
         let instances: BTreeMap<String, bool> = instances.iter().map(|name| (name.clone(), false)).collect();
-        let launched = count(instances.len()).min(launch.number);
-        let short = launch.number - launched;
-        launch.number = launched;
-        launch.launched = Some(Known { at: now, instances, is_shown: launched == 0 });
+        let short = launch.number().saturating_sub(count(instances.len()));
         self.expected = self.expected.saturating_sub(short);
-        if launched == 0 {
+        if instances.is_empty() {
             self.launches.remove(position);
+        } else {
+            launch.outcome = Outcome::Known(Known { at: now, instances, is_shown: false });
         }
         self.note_launches(shown);
         short
@@ -338,7 +367,7 @@ impl InFlight {
         let mut lacking = self.lacking(observation, capacity);
         shown.sort_by_key(|one| one.order(lacking));
         for one in &mut shown {
-            one.lacking = lacking.min(one.launch.number);
+            one.lacking = lacking.min(one.launch.number());
             one.launch.may_be_undone &= one.lacking > 0;
             lacking -= one.lacking;
         }
