@@ -15,7 +15,6 @@ use std::mem;
 use serde::{Deserialize, Serialize};
 
 use super::Group;
-use super::event::PollEnd;
 use super::limits::CALLER_WAITS;
 use super::operation::OperationId;
 use super::refusal::WriteError;
@@ -30,8 +29,6 @@ pub(super) struct Held {
     operation: OperationId,
     /// When it is given at the latest.
     pub until: Time,
-    /// Why the operation failed, until a read shows which instances live on.
-    failure: Option<Failure>,
 }
 
 impl Group {
@@ -41,47 +38,46 @@ impl Group {
             return self.respond(&request, Ok(()));
         }
         let until = request.send_by.min(self.now + CALLER_WAITS);
-        self.held.push(Held { request, operation, until, failure: None });
+        self.held.push(Held { request, operation, until });
     }
 
-    /// The polls of an operation have ended.
-    pub(super) fn end_held(&mut self, operation: OperationId, end: &PollEnd) {
-        let failure = if let PollEnd::Failed(failure) = end { Some(failure) } else { None };
-        for held in mem::take(&mut self.held) {
-            match failure {
-                _ if held.operation != operation => self.held.push(held),
-                Some(failure) => self.held.push(Held { failure: Some(failure.clone()), ..held }),
-                // It goes on, or it succeeded; one that another operation preempted is sent once more.
-                None => self.respond(&held.request, Ok(())),
-            }
+    /// An operation goes on or has succeeded, or another one has preempted it and it is sent once more.
+    pub(super) fn end_held(&mut self, operation: OperationId) {
+        for held in self.held.extract_if(.., |held| held.operation == operation).collect::<Vec<_>>() {
+            self.respond(&held.request, Ok(()));
         }
     }
 
     /// A read shows which instances of a failed operation live on.
-    pub(super) fn end_held_with(&mut self, operation: OperationId, survivors: &BTreeSet<ProviderId>) {
-        for held in mem::take(&mut self.held) {
-            match &held.failure {
-                Some(failure) if held.operation == operation => {
-                    let outcome = self.failed_later(&held.request, failure, survivors);
-                    self.respond(&held.request, outcome);
-                }
-                _ => self.held.push(held),
-            }
+    pub(super) fn end_held_with(
+        &mut self,
+        operation: OperationId,
+        failure: &Failure,
+        survivors: &BTreeSet<ProviderId>,
+    ) {
+        for held in self.held.extract_if(.., |held| held.operation == operation).collect::<Vec<_>>() {
+            let outcome = self.failed_later(&held.request, failure, survivors);
+            self.respond(&held.request, outcome);
+        }
+    }
+
+    /// Responds where a read shows that the instances are gone, although no poll has told: others have their IDs now.
+    pub(super) fn end_held_of_replaced(&mut self) {
+        let in_flight = self.state.in_flight();
+        let is_gone = |held: &mut Held| in_flight.deleted_by(held.operation).is_none();
+        for held in self.held.extract_if(.., is_gone).collect::<Vec<_>>() {
+            self.respond(&held.request, Ok(()));
         }
     }
 
     /// Responds to those whose time is up.
     pub(super) fn release_held(&mut self) {
-        for held in mem::take(&mut self.held) {
-            match &held.failure {
-                _ if self.now < held.until => self.held.push(held),
-                // Where no read shows in time which instances live on, it failed for all of them.
-                Some(failure) => {
-                    let error = self.refusal_of(failure);
-                    self.respond(&held.request, Err(error.into()));
-                }
-                None => self.respond(&held.request, Ok(())),
-            }
+        let now = self.now;
+        for held in self.held.extract_if(.., |held| held.until <= now).collect::<Vec<_>>() {
+            let failure = self.state.in_flight().failed().find(|(operation, _)| *operation == held.operation);
+            // Where no read shows in time which instances live on, it failed for all of them.
+            let error = failure.map(|(_, failed)| self.refusal_of(&failed.failure));
+            self.respond(&held.request, error.map_or(Ok(()), |error| Err(error.into())));
         }
     }
 

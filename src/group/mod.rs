@@ -67,7 +67,6 @@ use beside::Beside;
 use held::Held;
 use job::Job;
 use launch::{Launching, Withheld};
-use operations::FailedOperation;
 use reading::Doubted;
 use undo::Duty;
 
@@ -80,8 +79,6 @@ pub(crate) struct Group {
     state: GroupState,
     /// An observation that is neither published nor used until a second one confirms it.
     doubted: Option<Doubted>,
-    /// Operations that the cloud reports as failed, until an observation that is younger than the report.
-    failed: Vec<FailedOperation>,
     /// Responses to deletions that wait for the outcome.
     held: Vec<Held>,
     /// Instances that a preempted deletion named, until they are deleted once more, and until when that is attempted.
@@ -149,7 +146,6 @@ impl Group {
             is_read_only,
             state,
             doubted: None,
-            failed: Vec::new(),
             held: Vec::new(),
             to_resend: BTreeMap::new(),
             written: None,
@@ -368,15 +364,15 @@ impl Group {
         let was_awaited = self.state.awaits_lost_write();
         let replaced = self.state.replaced_by(&observation);
         self.to_resend.retain(|id, _| !replaced.contains(id));
-        self.failed.iter_mut().for_each(|failed| failed.leave_out(&replaced));
         // A failed deletion leaves the state before the observation enters it.
         self.state.forget(&replaced);
-        let reported = self.take_failed(&observation);
-        if reported.is_empty() {
+        let failures = self.failures_before(&observation);
+        if failures.is_empty() {
             let _lost = self.state.observe(observation);
         } else {
-            self.fail(&reported, &observation);
+            self.fail(&failures, &observation);
         }
+        self.end_held_of_replaced();
         if was_awaited && !self.state.awaits_lost_write() {
             self.log(Note::LostWriteSettled(self.state.is_lost_write_shown()));
         }
@@ -395,7 +391,7 @@ impl Group {
         self.state = GroupState::new(observation);
         let reason = "the node group was deleted and created again under its name";
         self.end_launches(&WriteError::OutcomeUnknown(reason.to_owned()));
-        self.failed.clear();
+        self.release_all_held();
         self.to_resend.clear();
         self.unsettled_until = None;
         self.publish();

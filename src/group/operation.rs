@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::time::Time;
 
-use crate::cloud::{Identity, OperationHandle, ProviderId};
+use crate::cloud::{Failure, Identity, OperationHandle, ProviderId};
 
 /// Names an operation in the logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -90,8 +90,21 @@ pub(crate) enum Phase {
     Unpolled,
     /// The cloud reported success at this moment. Reads may lag behind for a while.
     Succeeded(Time),
+    /// The cloud reported a failure. A list that is younger than the report shows what it left behind.
+    Failed(Box<Failed>),
     /// No response came, so the outcome is unknown (law 7). What was requested counts as done until a read settles it.
     Unsettled,
+}
+
+/// What the cloud reported of an operation that failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Failed {
+    /// Why it failed.
+    pub failure: Failure,
+    /// When that was reported.
+    pub reported: Time,
+    /// What is deleted once more after that list: another operation preempted it.
+    pub resend: BTreeSet<ProviderId>,
 }
 
 impl Phase {
@@ -143,8 +156,19 @@ impl Operation {
     pub(crate) fn running(&self) -> Option<&OperationHandle> {
         match &self.phase {
             Phase::Running(handle) => Some(handle),
-            Phase::Unpolled | Phase::Succeeded(_) | Phase::Unsettled => None,
+            Phase::Unpolled | Phase::Succeeded(_) | Phase::Failed(_) | Phase::Unsettled => None,
         }
+    }
+
+    /// What the cloud reported of it, if it failed.
+    pub(crate) fn failed(&self) -> Option<&Failed> {
+        if let Phase::Failed(failed) = &self.phase { Some(failed) } else { None }
+    }
+
+    /// Whether polls tell what becomes of it, or have told that it failed. Until a list shows what it left, it counts as
+    /// running.
+    pub(crate) fn is_polled(&self) -> bool {
+        matches!(self.phase, Phase::Running(_) | Phase::Failed(_))
     }
 
     /// The actual capacity, if a read of `desired` may be too old to show this operation.

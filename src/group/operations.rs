@@ -1,38 +1,17 @@
 //! Seeing operations to their end. The cloud is polled beside the writes; what it reports is recorded here.
 
 use std::collections::BTreeSet;
-use std::mem;
-
-use serde::{Deserialize, Serialize};
 
 use super::Group;
 use super::event::{Effect, Note, PollEnd, Scope};
 use super::job::{Answer, Job, Progress, Resend, Work};
 use super::limits::{FAILED_DELETION_LIFE, WATCH_EVERY};
 use super::observation::Observation;
-use super::operation::{Attempt, Operation, OperationId, OperationRequest, Phase};
+use super::operation::{Attempt, Failed, Operation, OperationId, OperationRequest, Phase};
 use super::plan;
 use super::reading::Need;
 use super::refusal::WriteError;
-use super::time::Time;
 use crate::cloud::{Failure, FailureClass, Instance, OperationHandle, ProviderId};
-
-/// An operation that the cloud reports as failed. A list younger than the report shows what it left behind.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct FailedOperation {
-    operation: OperationId,
-    failure: Failure,
-    reported: Time,
-    /// What is deleted once more after the observation: another operation preempted it.
-    resend: BTreeSet<ProviderId>,
-}
-
-impl FailedOperation {
-    /// Other instances have these IDs now.
-    pub(super) fn leave_out(&mut self, replaced: &BTreeSet<ProviderId>) {
-        self.resend.retain(|id| !replaced.contains(id));
-    }
-}
 
 impl Group {
     /// Polls an accepted operation, where the cloud can be polled for it.
@@ -42,30 +21,31 @@ impl Group {
 
     /// The polls of an operation have ended.
     pub(super) fn polled(&mut self, operation: OperationId, end: PollEnd) {
-        self.end_held(operation, &end);
         // A poll for a write may have told it before.
-        if !self.is_awaited(operation) {
+        let is_running = |one: &Operation| one.id == operation && one.running().is_some();
+        if !self.state.in_flight().operations().iter().any(is_running) {
             return;
         }
         match end {
             PollEnd::Succeeded => {
                 self.log(Note::Finished(operation));
                 self.state.succeed(operation, self.now);
+                self.end_held(operation);
             }
-            PollEnd::Unpollable => self.state.stop_polling(operation, self.now),
+            PollEnd::Unpollable => {
+                self.state.stop_polling(operation, self.now);
+                self.end_held(operation);
+            }
             PollEnd::Failed(failure) => {
                 self.log(Note::FailedLater(operation, failure.clone()));
                 self.report_failed(operation, failure, BTreeSet::new());
             }
-            PollEnd::Preempted => self.preempted(operation),
+            PollEnd::Preempted => {
+                self.preempted(operation);
+                self.end_held(operation);
+            }
         }
         self.read_soon();
-    }
-
-    fn is_awaited(&self, operation: OperationId) -> bool {
-        let is_running = |one: &Operation| one.id == operation && one.running().is_some();
-        self.state.in_flight().operations().iter().any(is_running)
-            && !self.failed.iter().any(|failed| failed.operation == operation)
     }
 
     /// The cloud preferred another operation. A deletion is sent once more. A new capacity is part of the group, and
@@ -96,29 +76,29 @@ impl Group {
 
     /// Whether a later write of ours runs or has finished: it may be what preempted this one.
     fn has_written_since(&self, operation: OperationId) -> bool {
-        let is_polled = |one: &Operation| matches!(one.phase, Phase::Running(_) | Phase::Succeeded(_));
-        self.state.in_flight().operations().iter().any(|later| later.id > operation && is_polled(later))
+        let has_run = |one: &Operation| one.is_polled() || matches!(one.phase, Phase::Succeeded(_));
+        self.state.in_flight().operations().iter().any(|later| later.id > operation && has_run(later))
     }
 
     fn report_failed(&mut self, operation: OperationId, failure: Failure, resend: BTreeSet<ProviderId>) {
-        self.failed.push(FailedOperation { operation, failure, reported: self.now, resend });
+        self.state.report_failed(operation, Failed { failure, reported: self.now, resend });
     }
 
     /// The failures that were reported before these instances were read. Only such a list shows what a failed launch
     /// made all the same, and which instances of a failed deletion live. What a deletion left is noted to be sent again.
-    pub(super) fn take_failed(&mut self, observation: &Observation) -> Vec<FailedOperation> {
-        let is_due = |one: &FailedOperation| one.reported <= observation.detailed;
-        let (due, later): (Vec<_>, Vec<_>) = mem::take(&mut self.failed).into_iter().partition(is_due);
-        self.failed = later;
-        for failed in &due {
+    pub(super) fn failures_before(&mut self, observation: &Observation) -> Vec<(OperationId, Failed)> {
+        let is_due = |(_, one): &(OperationId, &Failed)| one.reported <= observation.detailed;
+        let due = self.state.in_flight().failed().filter(is_due).map(|(operation, one)| (operation, one.clone()));
+        let due: Vec<_> = due.collect();
+        for (operation, failed) in &due {
             let until = failed.reported + FAILED_DELETION_LIFE;
             self.to_resend.extend(failed.resend.iter().map(|id| (id.clone(), until)));
-            let ids = self.state.in_flight().deleted_by(failed.operation);
+            let ids = self.state.in_flight().deleted_by(*operation);
             // Where a later deletion named them too and failed, CA has to name them again: there may be no room for
             // them any more.
-            if let Some(ids) = ids.filter(|_| failed.resend.is_empty()) {
+            if let Some(ids) = ids.filter(|_| failed.resend.is_empty()).cloned() {
                 self.to_resend.retain(|id, _| !ids.contains(id));
-                self.failed.iter_mut().for_each(|waiting| waiting.resend.retain(|id| !ids.contains(id)));
+                self.state.leave_to_resend(&ids);
             }
         }
         due
@@ -126,20 +106,18 @@ impl Group {
 
     /// Whether an operation was reported as failed, and no list of instances is younger than the report.
     pub(super) fn has_failed(&self) -> bool {
-        !self.failed.is_empty()
+        self.state.in_flight().failed().next().is_some()
     }
 
     /// Records failed operations in the state, and tells the held responses which instances live on.
-    pub(super) fn fail(&mut self, reported: &[FailedOperation], observation: &Observation) {
-        for failed in reported {
-            let named = self.state.in_flight().deleted_by(failed.operation).cloned();
-            self.state.fail(failed.operation, &failed.failure, observation.clone());
-            // What was forgotten is gone: others have its IDs now.
-            let named = named.unwrap_or_default();
+    pub(super) fn fail(&mut self, failures: &[(OperationId, Failed)], observation: &Observation) {
+        for (operation, Failed { failure, .. }) in failures {
+            let named = self.state.in_flight().deleted_by(*operation).cloned().unwrap_or_default();
+            self.state.fail(*operation, failure, observation.clone());
             let (in_flight, instances) = (self.state.in_flight(), &self.state.observation().instances);
             let lives = |one: &&Instance| named.contains(&one.id) && !in_flight.is_leaving(one);
             let survivors = instances.iter().filter(lives).map(|one| one.id.clone()).collect();
-            self.end_held_with(failed.operation, &survivors);
+            self.end_held_with(*operation, failure, &survivors);
         }
     }
 

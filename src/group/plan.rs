@@ -69,7 +69,7 @@ fn may_still_be_lowered(state: &GroupState) -> bool {
 /// wrong. The cloud may also drop such a deletion in favour of the reduction, and the reduction must leave room for its
 /// instances.
 fn unlisted_deletions(state: &GroupState) -> u32 {
-    let running = state.in_flight().operations().iter().filter(|operation| operation.running().is_some());
+    let running = state.in_flight().operations().iter().filter(|operation| operation.is_polled());
     let named: BTreeSet<_> = running.filter_map(Operation::deletes).flatten().collect();
     let listed = state.observation().instances.iter().filter(|instance| named.contains(&instance.id)).count();
     count(named.len() - listed)

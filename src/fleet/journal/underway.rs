@@ -62,7 +62,7 @@ impl Underway {
     /// Adds new operations, and returns those that have ended.
     pub(super) fn update(&mut self, operations: &[&Operation], status: &GroupStatus, clock: Clock) -> Vec<Finished> {
         for operation in operations.iter().filter(|operation| !matches!(operation.phase, Phase::Succeeded(_))) {
-            let is_polled = matches!(operation.phase, Phase::Running(_));
+            let is_polled = operation.is_polled();
             let running = status.in_state(InstanceState::Running);
             let entry = self.0.entry(operation.id.0).or_insert_with(|| entry_of(operation, running, clock));
             entry.is_polled |= is_polled;
@@ -131,7 +131,7 @@ fn entry_of(operation: &Operation, running: u32, clock: Clock) -> Entry {
             }
             OperationRequest::Deletion { .. } => None,
         },
-        is_polled: matches!(operation.phase, Phase::Running(_)),
+        is_polled: operation.is_polled(),
         has_ended: false,
     }
 }

@@ -17,7 +17,7 @@ use crate::group::Time;
 use super::accounting::{Accounting, Baseline};
 use super::limits::OPERATIONS;
 use super::observation::{Observation, count, is_zero};
-use super::operation::{Attempt, Operation, OperationId, OperationRequest, Phase};
+use super::operation::{Attempt, Failed, Operation, OperationId, OperationRequest, Phase};
 use super::state::CapacityWrite;
 use crate::cloud::{
     Consistency, Counts, GroupReading, Identity, Instance, InstanceState, Launched, OperationHandle, ProviderId,
@@ -82,12 +82,12 @@ impl InFlight {
     /// Whether the cloud is polled for all deletions in flight that have not succeeded.
     pub(crate) fn deletions_are_polled(&self) -> bool {
         let mut deletions = self.operations.iter().filter(|one| one.deletes().is_some());
-        deletions.all(|one| matches!(one.phase, Phase::Running(_) | Phase::Succeeded(_)))
+        deletions.all(|one| one.is_polled() || matches!(one.phase, Phase::Succeeded(_)))
     }
 
     /// Whether a deletion of this instance is running, as far as polls have told.
     pub(crate) fn is_running_deletion(&self, id: &ProviderId) -> bool {
-        let mut running = self.operations.iter().filter(|one| one.running().is_some());
+        let mut running = self.operations.iter().filter(|one| one.is_polled());
         running.any(|one| one.deletes().is_some_and(|ids| ids.contains(id)))
     }
 
@@ -271,7 +271,7 @@ impl InFlight {
     fn push(&mut self, operation: Operation) {
         if self.operations.len() >= OPERATIONS {
             // Not one that the cloud works on or that got no response: what becomes of it is not known yet.
-            let is_waited_for = |one: &Operation| matches!(one.phase, Phase::Running(_) | Phase::Unsettled);
+            let is_waited_for = |one: &Operation| one.is_polled() || one.phase == Phase::Unsettled;
             let oldest = self.operations.iter().position(|one| !is_waited_for(one)).unwrap_or(0);
             self.operations.remove(oldest);
         }
@@ -294,6 +294,27 @@ impl InFlight {
         // As in `start_deletion`: a deletion since can be why the capacity is what it was before the scale-up.
         let is_deleted_since = self.operations.iter().any(|later| later.id > id && later.deletes().is_some());
         self.operations.retain(|one| one.id != id || !is_deleted_since || !one.is_visible_unpolled_growth());
+    }
+
+    /// The cloud reports that the operation failed. It stays until a list shows what it left behind.
+    pub(crate) fn report_failed(&mut self, id: OperationId, failed: Failed) {
+        if let Some(operation) = self.operations.iter_mut().find(|operation| operation.id == id) {
+            operation.phase = Phase::Failed(Box::new(failed));
+        }
+    }
+
+    /// The operations that were reported as failed, oldest first.
+    pub(crate) fn failed(&self) -> impl Iterator<Item = (OperationId, &Failed)> {
+        self.operations.iter().filter_map(|operation| Some((operation.id, operation.failed()?)))
+    }
+
+    /// These instances are not deleted once more.
+    pub(crate) fn leave_to_resend(&mut self, ids: &BTreeSet<ProviderId>) {
+        for operation in &mut self.operations {
+            if let Phase::Failed(failed) = &mut operation.phase {
+                failed.resend.retain(|id| !ids.contains(id));
+            }
+        }
     }
 
     /// Takes out an operation that failed.
@@ -321,6 +342,7 @@ impl InFlight {
             }
         }
         self.operations.retain(|operation| operation.deletes().is_none_or(|ids| !ids.is_empty()));
+        self.leave_to_resend(replaced);
         self.accounting.retain(|id, _| !replaced.contains(id));
         self.unread.retain(|id| !replaced.contains(id));
     }

@@ -169,7 +169,7 @@ impl InFlight {
                         && !operation.deletes().is_some_and(|ids| ids.iter().any(is_listed))
                 }
                 Phase::Unpolled => read.since(operation.accepted) > Consistency::LAG,
-                Phase::Running(_) | Phase::Unsettled => false,
+                Phase::Running(_) | Phase::Failed(_) | Phase::Unsettled => false,
             };
             !is_settled && observation.begun.since(operation.accepted) <= OPERATION_LIFE
         });

@@ -41,7 +41,7 @@ impl GroupState {
             return Some(observation.detailed);
         }
         let mut operations = self.in_flight.operations().iter();
-        let is_growing = operations.any(|operation| operation.is_growth() && operation.running().is_some());
+        let is_growing = operations.any(|operation| operation.is_growth() && operation.is_polled());
         let grown = self.raised.max(self.grown);
         (!is_growing).then(|| grown.map_or(observation.detailed, |grown| grown + Consistency::LAG))
     }

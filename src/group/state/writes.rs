@@ -11,7 +11,7 @@ use super::{GroupState, WriteReason, size};
 use crate::cloud::{Failure, OperationHandle, ProviderId};
 use crate::group::limits::{FAILED_DELETION_LIFE, ROLLED_BACK_LIFE};
 use crate::group::observation::{Observation, count};
-use crate::group::operation::{Attempt, Operation, OperationId, OperationRequest, Phase};
+use crate::group::operation::{Attempt, Failed, Operation, OperationId, OperationRequest, Phase};
 use crate::group::placeholder::PlaceholderState;
 use crate::group::surplus::Surplus;
 
@@ -125,6 +125,16 @@ impl GroupState {
     pub(crate) fn succeed(&mut self, id: OperationId, now: Time) {
         self.note_growth_ended(id, now);
         self.in_flight.succeed(id, now);
+    }
+
+    /// The cloud reports that the operation failed.
+    pub(crate) fn report_failed(&mut self, id: OperationId, failed: Failed) {
+        self.in_flight.report_failed(id, failed);
+    }
+
+    /// These instances are not deleted once more.
+    pub(crate) fn leave_to_resend(&mut self, ids: &BTreeSet<ProviderId>) {
+        self.in_flight.leave_to_resend(ids);
     }
 
     /// The operation cannot be polled.

@@ -107,15 +107,66 @@ fn a_preempted_deletion_is_not_sent_again_to_another_vm_with_its_name() {
     }
 }
 
+/// Deletes the last VM of this scale set of four. The response is held.
+fn delete_last(machine: &mut Machine, four: &GroupReading) -> OperationId {
+    machine.request(delete(ids(3..4), NodeKind::Registered));
+    machine.step(Event::Read(machine.read(Ok(four.clone()))));
+    let handle = Some(OperationHandle("delete".to_owned()));
+    machine.step(Event::Deleted(Ok(Deletion { accepted: ids(3..4), handle, ..Deletion::default() })));
+    machine.group.state().in_flight().operations()[0].id
+}
+
+#[test]
+fn of_a_preempted_deletion_only_what_was_not_replaced_is_sent_again() {
+    let mut machine = Machine::new(four("1", "old"));
+    machine.request(delete(ids(2..4), NodeKind::Registered));
+    machine.step(Event::Read(machine.read(Ok(four("1", "old")))));
+    let handle = Some(OperationHandle("delete".to_owned()));
+    machine.step(Event::Deleted(Ok(Deletion { accepted: ids(2..4), handle, ..Deletion::default() })));
+    let operation = machine.group.state().in_flight().operations()[0].id;
+    machine.step(Event::Polled(operation, PollEnd::Preempted));
+    machine.pass(1);
+    let mut effects = machine.read_beside(&four("2", "new"));
+    effects.extend(machine.step(Event::Read(machine.read(Ok(four("2", "new"))))));
+    let sent = effects.iter().find_map(|effect| match effect {
+        Effect::Delete { ids, .. } => Some(ids.clone()),
+        _ => None,
+    });
+    assert_eq!(sent, Some(ids(2..3)), "{effects:?}");
+}
+
+#[test]
+fn a_deletion_whose_vm_was_replaced_before_its_poll_tells_is_done() {
+    let mut machine = Machine::new(four("1", "old"));
+    let operation = delete_last(&mut machine, &four("1", "old"));
+    machine.pass(1);
+    let effects = machine.read_beside(&four("2", "new"));
+    assert!(is_done(&effects), "{effects:?}");
+    let effects = machine.step(Event::Polled(operation, PollEnd::Failed(shortage(wall(1)))));
+    assert!(responses(&effects).is_empty(), "{effects:?}");
+    assert_eq!(machine.group.state().status().target, 4, "the other VM lives");
+}
+
+#[test]
+fn a_deletion_is_done_once_its_scale_set_was_created_again() {
+    let of_set = |set: &str| GroupReading { identity: Some(Identity::of(&[set])), ..four("1", set) };
+    for has_failed in [true, false] {
+        let mut machine = Machine::new(of_set("old"));
+        let operation = delete_last(&mut machine, &of_set("old"));
+        if has_failed {
+            machine.step(Event::Polled(operation, PollEnd::Failed(shortage(wall(1)))));
+        }
+        machine.pass(1);
+        let effects = machine.read_beside(&of_set("new"));
+        assert!(is_done(&effects), "{effects:?}");
+    }
+}
+
 #[test]
 fn a_deletion_that_failed_and_whose_vm_was_replaced_is_done() {
     for (vm, is_gone) in [("new", true), ("old", false)] {
         let mut machine = Machine::new(four("1", "old"));
-        machine.request(delete(ids(3..4), NodeKind::Registered));
-        machine.step(Event::Read(machine.read(Ok(four("1", "old")))));
-        let handle = Some(OperationHandle("delete".to_owned()));
-        machine.step(Event::Deleted(Ok(Deletion { accepted: ids(3..4), handle, ..Deletion::default() })));
-        let operation = machine.group.state().in_flight().operations()[0].id;
+        let operation = delete_last(&mut machine, &four("1", "old"));
         let effects = machine.step(Event::Polled(operation, PollEnd::Failed(shortage(wall(1)))));
         assert!(responses(&effects).is_empty(), "a list shows what lives on");
         machine.pass(1);
