@@ -135,14 +135,16 @@ impl GroupState {
         }
     }
 
-    /// Learns from what the first scale-up over unfilled capacity made, once lists show all of it.
+    /// Learns from what the first scale-up over unfilled capacity made, once lists show all of it. Where no poll told
+    /// how it ended, or another operation preempted it, more may come while something runs, and some may have failed.
     pub(crate) fn note_kind_of_capacity(&mut self) {
         let KindOfCapacity::Growing { if_nominal } = self.kind_of_capacity else { return };
-        if self.may_lack_instances() {
+        if self.may_lack_instances() || self.observation.reading.provisioning == Provisioning::Running {
             return;
         }
         let live = count(self.observation.instances.iter().filter(|one| !self.in_flight.is_leaving(one)).count());
-        self.kind_of_capacity = if live == if_nominal { KindOfCapacity::Nominal } else { KindOfCapacity::Unknown };
+        let is_nominal = self.is_quiet() && live == if_nominal;
+        self.kind_of_capacity = if is_nominal { KindOfCapacity::Nominal } else { KindOfCapacity::Unknown };
     }
 
     /// Whether a list of instances is to show how the scale set counts.

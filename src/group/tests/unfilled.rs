@@ -103,6 +103,34 @@ fn only_a_scale_up_that_went_well_shows_how_a_set_counts() {
     assert!(!failing.state.is_nominal(), "three of the five that it made failed");
 }
 
+/// Nothing tells how the scale-up ended, or another operation carries it out.
+#[test]
+fn only_a_quiet_set_shows_how_it_counts() {
+    let made_so_far = |provisioning| {
+        let mut group = Group::set(6);
+        group.see_set(true, 0, (9, 6));
+        let operation = group.write(9, 11, Some("op"));
+        group.state.stop_polling(operation, group.now);
+        group.now = group.now + Duration::from_secs(60);
+        let mut seen = group.tagged("\"made so far\"", 11, running(0..8));
+        seen.reading.provisioning = provisioning;
+        group.state.observe(seen);
+        group
+    };
+    assert!(made_so_far(Provisioning::Succeeded).state.is_nominal(), "two were made");
+    let mut running = made_so_far(Provisioning::Running);
+    assert!(!running.state.is_nominal(), "more may come");
+    running.see_set(true, 0, (11, 11));
+    assert!(!running.state.is_nominal(), "the unfilled ones, too");
+    let mut running = made_so_far(Provisioning::Running);
+    running.see_set(true, 0, (11, 8));
+    assert!(running.state.is_nominal(), "no more came");
+    let mut failed = made_so_far(Provisioning::Failed);
+    assert!(!failed.state.is_nominal(), "three of the five may have failed");
+    failed.see_set(true, 0, (11, 8));
+    assert!(!failed.state.is_nominal());
+}
+
 #[test]
 fn what_the_configuration_says_of_a_set_wins_over_what_it_has_shown() {
     let mut group = grown(8, |_| {});
