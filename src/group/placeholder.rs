@@ -62,7 +62,8 @@ impl Placeholder {
 
 /// Drops placeholders of a zone until there are as many as it lacks, the shortfall. `capacity_fell` of them are dropped
 /// because the capacity was lowered: first those that CA has cancelled. The others are dropped because their instances
-/// came up: first those that CA still wants, the oldest of them first.
+/// came up: first those that CA still wants, and of them those that a write of ours asked for, the oldest first. What
+/// was missing before that write is still missing then: a scale set launches none of it.
 pub(crate) fn shrink(
     placeholders: &mut Vec<Placeholder>,
     zone: Option<&ZoneName>,
@@ -79,7 +80,9 @@ pub(crate) fn shrink(
         let victim = if step < lowered {
             placeholders.iter().rposition(cancelled).or_else(|| placeholders.iter().rposition(wanted))
         } else {
-            placeholders.iter().position(wanted).or_else(|| placeholders.iter().position(cancelled))
+            let requested = |placeholder: &Placeholder| wanted(placeholder) && placeholder.is_requested;
+            let came_up = placeholders.iter().position(requested).or_else(|| placeholders.iter().position(wanted));
+            came_up.or_else(|| placeholders.iter().position(cancelled))
         };
         if let Some(victim) = victim {
             placeholders.remove(victim);

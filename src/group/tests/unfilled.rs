@@ -131,6 +131,20 @@ fn only_a_quiet_set_shows_how_it_counts() {
     assert!(!failed.state.is_nominal());
 }
 
+/// One is evicted while something runs, and the capacity stays.
+#[test]
+fn what_was_missing_before_a_scale_up_is_unfilled_once_all_that_it_made_are_there() {
+    let mut group = Group::set(6);
+    group.see_set(false, 0, (6, 5));
+    assert_eq!(group.target(), 6, "another client may be launching it");
+    let operation = group.write(6, 8, Some("op"));
+    group.see_set(false, 0, (8, 5));
+    group.state.succeed(operation, group.now);
+    group.see_set(true, 0, (8, 7));
+    group.see_set(true, 0, (8, 7));
+    assert_eq!((group.target(), group.state.unfilled()), (7, 1), "{:?}", group.state.placeholders());
+}
+
 #[test]
 fn what_the_configuration_says_of_a_set_wins_over_what_it_has_shown() {
     let mut group = grown(8, |_| {});
