@@ -9,6 +9,7 @@ use super::event::{Effect, Event, ListingKey, Note, ReadResult};
 use super::job::{Answer, Call};
 use super::limits::DETAIL_LIFE;
 use super::observation::Observation;
+use super::plan;
 use crate::cloud::{CloudError, Consistency, GroupReading, InstanceState, LaunchActivity, Shortfall};
 
 /// Which reads beside the writes are under way.
@@ -165,6 +166,13 @@ impl Group {
             self.read_soon();
         }
         self.plan_read();
+    }
+
+    /// Whether a scale-up needs a list of the instances, and the last one that no write waits for could not be read.
+    pub(super) fn lacks_list_to_grow(&self) -> bool {
+        self.beside.is_failure_logged
+            && plan::counts_on_deletions(&self.state, 1)
+            && !plan::is_told_by_polls(&self.state)
     }
 
     /// Adopts an observation, or waits for a second one if it is in doubt (law 5).

@@ -320,6 +320,10 @@ impl Group {
             None if self.has_failed() => {
                 Some("an operation has failed, and its instances could not be listed since".to_owned())
             }
+            None if self.lacks_list_to_grow() => Some(
+                "nodes are being deleted, and no list shows how that ends, so a new capacity could be too low"
+                    .to_owned(),
+            ),
             None if plan::has_revived(&self.state) => Some(grow::reason_of_revival()),
             None if plan::may_exceed_max(&self.state) => Some(grow::reason_of_unsettled()),
             None => plan::blocks_growth(&self.state).then(|| self.why_not_raised()),

@@ -231,3 +231,31 @@ fn a_group_is_read_at_once_where_the_read_after_a_write_without_a_response_fails
     machine.step(Event::Read(machine.read(Err(lost()))));
     assert_eq!(machine.group.wake_at(), Some(machine.now + READ_SOON));
 }
+
+/// Only a list tells of another client's deletions, and Azure has asked for a long pause in lists of VMs.
+#[test]
+fn a_scale_set_that_needs_a_list_to_grow_is_served_as_full_while_none_can_be_read() {
+    let throttled = || {
+        let CloudError::Refused(fault) = CloudError::refused("list", "g", "too many requests") else { unreachable!() };
+        CloudError::Throttled { retry_after: Some(Duration::from_secs(1800)), fault }
+    };
+    let going = all(&[running(0..48), deleting(48..86, Counts::UntilDeleted)]);
+    let found = of_scale_set("2", Provisioning::Running, reading(48, Some(going)));
+    let mut machine = Machine::new(found.clone());
+    machine.pass(1);
+    machine.step(Event::Listed(machine.read(Ok(GroupReading { instances: None, ..found.clone() })), ListingKey(1)));
+    assert!(machine.reads_beside);
+    machine.step(Event::ReadBeside(machine.read(Err(throttled())), Some(ListingKey(1))));
+
+    machine.request(Mutation::Increase(1));
+    let effects = machine.step(Event::Read(machine.read(Ok(GroupReading { instances: None, ..found.clone() }))));
+    assert!(reads(&effects, Scope::Instances), "{effects:?}");
+    let effects = machine.step(Event::Read(machine.read(Err(throttled()))));
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::Respond(_, Err(_)))), "{effects:?}");
+
+    let mut listed = Machine { group: machine.group.clone(), ..machine };
+    is_served_as_full(machine, "no list shows how that ends");
+    listed.pass(61);
+    listed.step(Event::ReadBeside(listed.read(Ok(found)), None));
+    assert_eq!(listed.group.growth(None), Permit::Granted, "a list can be read again");
+}
