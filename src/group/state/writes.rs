@@ -12,7 +12,7 @@ use crate::cloud::{Failure, OperationHandle, ProviderId};
 use crate::group::limits::{FAILED_DELETION_LIFE, ROLLED_BACK_LIFE};
 use crate::group::observation::{Observation, count};
 use crate::group::operation::{Attempt, Failed, Operation, OperationId, OperationRequest, Phase};
-use crate::group::placeholder::PlaceholderState;
+use crate::group::placeholder::{Placeholder, PlaceholderState};
 use crate::group::surplus::Surplus;
 
 /// A capacity write that the cloud accepted.
@@ -195,10 +195,10 @@ impl GroupState {
             placeholder.state = PlaceholderState::RolledBack { until: now + ROLLED_BACK_LIFE };
         }
         let failure = Arc::new(failure.clone());
-        let failed = self.placeholders.iter_mut().rev().filter(|placeholder| placeholder.in_target());
-        for placeholder in failed.take(size(share)) {
-            placeholder.failure.get_or_insert_with(|| Arc::clone(&failure));
-        }
+        // Those that have failed already are what other scale-ups are short of.
+        let is_open = |placeholder: &&mut Placeholder| placeholder.in_target() && placeholder.failure.is_none();
+        let failed = self.placeholders.iter_mut().rev().filter(is_open);
+        failed.take(size(share)).for_each(|placeholder| placeholder.failure = Some(Arc::clone(&failure)));
         self.explain_instances(&failure, share);
     }
 

@@ -116,3 +116,23 @@ fn instances_that_activities_name_and_the_list_lacks_are_still_to_come() {
     group.state.learn_activity(LaunchActivity { failures, launched, ..LaunchActivity::default() });
     assert_eq!(group.failed(), 2, "of four missing ones, two have been launched");
 }
+
+/// Both polls tell before CA's next loop.
+#[test]
+fn all_that_two_overlapping_scale_ups_failed_to_make_has_failed() {
+    for is_listed_between in [true, false] {
+        let listed = |group: &Group| group.tagged("\"3\"", 10, running(0..5));
+        let mut group = Group::new(5, running(0..5));
+        group.see_etag("\"1\"", 5, running(0..5));
+        let first = group.write(5, 8, Some("first"));
+        let second = group.write(8, 10, Some("second"));
+        group.now = group.now + Duration::from_secs(30);
+        group.fail_with(first, listed(&group));
+        assert_eq!((group.target(), group.failed()), (10, 3));
+        if is_listed_between {
+            group.see_etag("\"3\"", 10, running(0..5));
+        }
+        group.fail_with(second, listed(&group));
+        assert_eq!((group.target(), group.failed()), (10, 5));
+    }
+}
