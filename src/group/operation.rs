@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
+use super::observation::is_zero;
 use super::time::Time;
 
 use crate::cloud::{Failure, Identity, OperationHandle, ProviderId};
@@ -51,6 +52,9 @@ pub(crate) enum OperationRequest {
         outdated: BTreeSet<String>,
         /// The capacity without instances being deleted, as it should be if the cloud takes nothing back.
         expected: u32,
+        /// How many instances it launches besides: those of scale-ups that it preempted.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        carried: u32,
     },
     /// The deletion of named instances.
     Deletion {
@@ -201,6 +205,14 @@ impl Operation {
     /// Whether it set a capacity, and a read has shown something other than what that was computed from.
     pub(crate) fn is_visible(&self) -> bool {
         matches!(self.request, OperationRequest::Capacity { is_visible: true, .. })
+    }
+
+    /// How many instances a scale-up launches.
+    pub(crate) fn launches(&self) -> u32 {
+        match self.request {
+            OperationRequest::Capacity { from, to, carried, .. } => to.saturating_sub(from).saturating_add(carried),
+            OperationRequest::Deletion { .. } => 0,
+        }
     }
 
     /// Whether it raises the capacity.

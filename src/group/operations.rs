@@ -55,7 +55,7 @@ impl Group {
         let operations = self.state.in_flight().operations();
         let request = operations.iter().find(|candidate| candidate.id == operation).map(|preempted| &preempted.request);
         let resend = match request {
-            Some(OperationRequest::Capacity { .. }) => return self.state.succeed(operation, self.now),
+            Some(OperationRequest::Capacity { .. }) => return self.state.preempt(operation, self.now),
             Some(OperationRequest::Deletion { ids, attempt, .. })
                 if *attempt == Attempt::First || self.has_written_since(operation) =>
             {

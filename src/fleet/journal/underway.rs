@@ -154,6 +154,7 @@ mod tests {
                 is_visible: false,
                 outdated: BTreeSet::new(),
                 expected: to,
+                carried: 0,
             },
             sent: SystemTime::UNIX_EPOCH,
             accepted: clock.now(),

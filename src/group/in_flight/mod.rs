@@ -203,7 +203,7 @@ impl InFlight {
         }
         self.rebase_launches(to);
         let outdated = self.etags.iter().cloned().collect();
-        let request = OperationRequest::Capacity { from, to, is_visible: false, outdated, expected };
+        let request = OperationRequest::Capacity { from, to, is_visible: false, outdated, expected, carried: 0 };
         let phase = Phase::accepted(write.handle.clone());
         self.push(Operation { id, request, sent: write.sent, accepted: write.accepted, phase });
     }
@@ -276,6 +276,18 @@ impl InFlight {
             self.operations.remove(oldest);
         }
         self.operations.push(operation);
+    }
+
+    /// Another operation preempted a scale-up. If a later one of ours runs, that launches what this one was to launch: it
+    /// may have failed already.
+    pub(crate) fn carry_on(&mut self, preempted: OperationId) {
+        let number = self.operations.iter().find(|one| one.id == preempted).map_or(0, Operation::launches);
+        let runs = |one: &&mut Operation| one.id > preempted && one.is_growth() && one.is_polled();
+        if let Some(Operation { request: OperationRequest::Capacity { carried, .. }, .. }) =
+            self.operations.iter_mut().rev().find(runs)
+        {
+            *carried = carried.saturating_add(number);
+        }
     }
 
     /// The cloud reports that the operation succeeded. It stays for as long as reads may lag.

@@ -137,6 +137,12 @@ impl GroupState {
         self.in_flight.leave_to_resend(ids);
     }
 
+    /// Another operation preempted this new capacity, and carries it out: no launch has failed.
+    pub(crate) fn preempt(&mut self, id: OperationId, now: Time) {
+        self.in_flight.carry_on(id);
+        self.succeed(id, now);
+    }
+
     /// The operation cannot be polled.
     pub(crate) fn stop_polling(&mut self, id: OperationId, now: Time) {
         self.note_growth_ended(id, now);
@@ -175,8 +181,9 @@ impl GroupState {
         if desired <= own {
             self.raised = raised;
         }
-        let (from, to, expected) = match operation.request {
-            OperationRequest::Capacity { from, to, expected, .. } => (from, to, expected),
+        let share = operation.launches();
+        let expected = match operation.request {
+            OperationRequest::Capacity { expected, .. } => expected,
             OperationRequest::Deletion { ids, .. } => {
                 if self.surplus.is_some() && self.has_revived(&ids) {
                     self.surplus = Some(Surplus::Lasting);
@@ -186,7 +193,6 @@ impl GroupState {
                 return;
             }
         };
-        let share = to.saturating_sub(from);
         let rolled_back = expected.saturating_sub(lost).saturating_sub(self.census().remaining).min(share);
         self.in_flight.lower_expectations(rolled_back);
         let made = self.placeholders.len();

@@ -136,3 +136,23 @@ fn all_that_two_overlapping_scale_ups_failed_to_make_has_failed() {
         assert_eq!((group.target(), group.failed()), (10, 5));
     }
 }
+
+/// Azure carries out the later of two new capacities, and with it what the earlier one asked for.
+#[test]
+fn a_scale_up_that_preempted_another_one_fails_for_both() {
+    let mut group = Group::new(5, running(0..5));
+    group.see_etag("\"1\"", 5, running(0..5));
+    let first = group.write(5, 8, Some("first"));
+    let second = group.write(8, 10, Some("second"));
+    group.state.preempt(first, group.now);
+    let kept = group.tagged("\"3\"", 10, running(0..5));
+    let taken_back = group.tagged("\"4\"", 5, running(0..5));
+    for failed in [kept, taken_back] {
+        let mut group = group.clone();
+        group.fail_with(second, failed);
+        assert_eq!((group.target(), group.failed()), (10, 5));
+    }
+    group.see_etag("\"3\"", 10, running(0..8));
+    group.fail_with(second, group.tagged("\"3\"", 10, running(0..8)));
+    assert_eq!((group.target(), group.failed()), (10, 2), "what was preempted was launched");
+}
