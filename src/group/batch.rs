@@ -14,7 +14,7 @@ use super::delete::Deleting;
 use super::event::{Effect, Scope};
 use super::grow::Growing;
 use super::job::{Attempts, Job, Progress, Work};
-use super::limits::{BATCH_IDLE, BATCH_IDLE_SCARCE, BATCH_IDLES, BATCH_SHARE};
+use super::limits::{BATCH_IDLE, BATCH_IDLES, BATCH_SHARE};
 use super::lower::Lowering;
 use super::reading::Need;
 use super::refusal::WriteError;
@@ -103,7 +103,7 @@ impl Group {
         }
         let idle = match self.state.observation().reading.consistency.writes {
             Writes::Ample => BATCH_IDLE,
-            Writes::Scarce => BATCH_IDLE_SCARCE,
+            Writes::Scarce => BATCH_IDLE * 2,
         };
         let share = |one: &Request| one.arrived + one.send_by.since(one.arrived) / BATCH_SHARE;
         let latest = self.queue.iter().map(share).min()?;

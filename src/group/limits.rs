@@ -7,10 +7,9 @@ use std::time::Duration;
 /// another one. CA backs off a group that refuses for five minutes, and then tries it again.
 pub(crate) const REFUSAL_MAX: Duration = Duration::from_secs(60);
 /// A deletion waits this long for another one to join it. CA sends one node per call, up to ten calls at a time, and a
-/// cloud's write budget per group is small (Azure: 4 a minute, bursts of 12).
+/// cloud's write budget per group is small (Azure: 4 a minute, bursts of 12). Where writes are scarce, it waits twice as
+/// long: CA was seen to space the calls of one drain 0.2 s apart.
 pub(crate) const BATCH_IDLE: Duration = Duration::from_millis(150);
-/// As [`BATCH_IDLE`], where writes are scarce. CA was seen to space the calls of one drain 0.2 s apart.
-pub(crate) const BATCH_IDLE_SCARCE: Duration = Duration::from_millis(350);
 /// A batch of deletions is open for this many of these times at most, so that a caller with 5 s (CA's default) is not
 /// kept waiting for others.
 pub(crate) const BATCH_IDLES: u32 = 3;
@@ -24,8 +23,7 @@ pub(crate) const READ_AGAIN: Duration = Duration::from_secs(1);
 /// read.
 pub(crate) const READ_SOON: Duration = Duration::from_millis(50);
 /// The cloud must respond to a write within this time if the last listing got no response and nothing has since: CA
-/// makes no other call meanwhile. With the time in which others may join the write, its caller gets the error within 1
-/// s.
+/// makes no other call meanwhile. A caller that no other joins gets the error within 1 s.
 pub(crate) const LOST_PATIENCE: Duration = Duration::from_millis(700);
 /// The first pause before a write is attempted again; it doubles each time. Attempts end as long before the write must have
 /// been sent, so that callers get the reason and not only a timeout.

@@ -20,7 +20,7 @@ const OWNERS: [(&str, &str); 7] = [
 /// Each of them is a reason why the machine is hard to hold in mind, so these numbers only fall. 45 is the aim.
 const FIELDS_MAX: usize = 68;
 /// 18 is the aim, and reached. What is assumed of the clouds is part of the consistency model, and no decision's own.
-const CONSTANTS_MAX: usize = 18;
+const CONSTANTS_MAX: usize = 17;
 
 const BEGIN: &str = "<!-- Written by `HEADCOUNT_WRITE_DOCS=1 cargo test --test integration architecture::state`. -->\n";
 const END: &str = "<!-- The end of what is written. -->\n";
