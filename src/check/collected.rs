@@ -211,6 +211,7 @@ async fn listed(
         policies: Arc::new(LivePolicies::new(Arc::clone(input.policies))),
         is_lookup_failing: Arc::default(),
         remembered: watch::channel(true).1,
+        waits: false,
     };
     let quotas = match timeout(PATIENCE, cloud.quotas()).await {
         Ok(quotas) => quotas,

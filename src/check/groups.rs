@@ -226,6 +226,12 @@ fn template(group: &CollectedGroup) -> Finding {
         }
         Ok(template) => template,
     };
+    if let Some(unread) = &template.unread {
+        let what = format!("its template lacks the labels and taints of the {}: {}", unread.what, unread.reason);
+        let advice = "allow eks:DescribeNodegroup, and let Headcount reach the EKS API: a private cluster needs a VPC \
+                      endpoint for EKS; or state them with tags on the group";
+        return Finding::warning(Code::TEMPLATE, &group.id, what, advice);
+    }
     let reading = &group.reading;
     let shown = |path: &str| value(template, path).map_or("?", |value| value.value.as_str());
     let provenance = value(template, MEMORY).map(|memory| &memory.provenance);

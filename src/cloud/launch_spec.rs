@@ -57,12 +57,25 @@ pub struct LaunchSpec {
     pub is_floating: bool,
     /// Whether it lacks something that could not be read, but may be readable a little later.
     pub is_provisional: bool,
+    /// Labels and taints that it lacks because they could not be read.
+    pub unread: Option<Unread>,
     /// Whether the group launches spot capacity only.
     pub is_spot: bool,
     /// How the node reserves resources for itself, if the cloud shows it.
     pub reserved: Option<ReservedProfile>,
     /// What the launch settings tell the kubelet to reserve, in place of what the profile reserves.
     pub kubelet_reserves: KubeletReserves,
+}
+
+/// A part of a launch spec that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unread {
+    /// What is missing: `managed node group workers`.
+    pub what: String,
+    /// Why it could not be read.
+    pub reason: String,
+    /// Whether it may be readable in a moment, so that a template had better wait for it.
+    pub is_momentary: bool,
 }
 
 /// Whether a node combines its local disks into one volume for pods' ephemeral storage. What holds less comes first.

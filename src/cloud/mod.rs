@@ -53,7 +53,7 @@ pub use instance_type::{Accelerator, Architecture, InstanceType};
 pub use kubelet_reserves::{KubeletReserves, ReserveFigures};
 pub use label::{is_label_key, is_label_value, is_qualified_name};
 pub use launch::{LAUNCH_MAX, LaunchRequest, LaunchResult};
-pub use launch_spec::{LaunchSpec, LocalDisks, OperatingSystem, ReservedProfile};
+pub use launch_spec::{LaunchSpec, LocalDisks, OperatingSystem, ReservedProfile, Unread};
 pub use node_image::{ImageEvidence, ImageFamily, NodeImage};
 pub use price::{Currency, ListedPrice, Market, PriceExtent, PriceList, is_price};
 pub use quota::{Quota, QuotaUse, Quotas};

@@ -74,6 +74,7 @@ impl Fleet {
                     policies: Arc::clone(&policies),
                     is_lookup_failing: Arc::default(),
                     remembered: remembered.subscribe(),
+                    waits: writer.is_some(),
                 };
                 let quotas = quota_watches[name].clone();
                 let read_only = settings.read_only || writer.is_none();

@@ -55,6 +55,8 @@ pub struct TemplateBuilder {
     pub is_lookup_failing: Arc<AtomicBool>,
     /// Whether what was learned before this process started is in the catalog, or cannot be read.
     pub remembered: watch::Receiver<bool>,
+    /// Whether a template waits for what cannot be read at the moment. One that a command prints does not.
+    pub waits: bool,
 }
 
 impl TemplateBuilder {
@@ -118,6 +120,9 @@ impl TemplateBuilder {
                 return BuiltTemplate { template: Err(error.to_string()), retry_soon, is_floating: false };
             }
         };
+        if let Some(reason) = awaited(&launch).filter(|_| self.waits) {
+            return BuiltTemplate { template: Err(reason), retry_soon: true, is_floating: false };
+        }
         match zone {
             Some(zone) => launch.zones = vec![zone.to_string()],
             None => leave_out(&mut launch.zones, &reading.zones.withdrawn),
@@ -176,6 +181,12 @@ impl TemplateBuilder {
     }
 }
 
+/// What the template had better wait for, and why.
+fn awaited(launch: &LaunchSpec) -> Option<String> {
+    let unread = launch.unread.as_ref().filter(|unread| unread.is_momentary)?;
+    Some(format!("the {} cannot be read at the moment: {}", unread.what, unread.reason))
+}
+
 /// Leaves out the zones that the cloud launches nothing in at the moment: a template with such a zone would make CA grow the
 /// group for a volume in it. Where all are withdrawn, the group cannot grow, and none is left out.
 fn leave_out(zones: &mut Vec<String>, withdrawn: &BTreeMap<String, String>) {
@@ -187,6 +198,16 @@ fn leave_out(zones: &mut Vec<String>, withdrawn: &BTreeMap<String, String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cloud::Unread;
+
+    #[test]
+    fn a_template_waits_for_what_may_be_readable_in_a_moment_and_for_nothing_else() {
+        let unread = |is_momentary| Unread { what: "node group w".into(), reason: "throttled".into(), is_momentary };
+        let awaited = |unread| awaited(&LaunchSpec { unread, ..LaunchSpec::default() });
+        let reason = "the node group w cannot be read at the moment: throttled";
+        assert_eq!(awaited(Some(unread(true))).as_deref(), Some(reason));
+        assert_eq!((awaited(Some(unread(false))), awaited(None)), (None, None));
+    }
 
     #[test]
     fn zones_that_the_cloud_has_withdrawn_are_in_no_template() {

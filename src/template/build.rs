@@ -14,7 +14,7 @@ use super::overrides::GroupOverrides;
 use super::reserved::profile_name;
 use super::resource_slices::ResourceSlices;
 use super::spread::Spreads;
-use crate::cloud::{Family, GroupHints, ImageFamily, LaunchSpec, ReservedProfile};
+use crate::cloud::{Family, GroupHints, ImageFamily, LaunchSpec, ReservedProfile, Unread};
 use crate::instance_types::{self, Catalog, Provenance, WithProvenance};
 use crate::prices::{Offer, family_of, is_spot};
 
@@ -55,6 +55,8 @@ pub struct NodeTemplate {
     pub offer: Offer,
     /// How much the group's instance types differ, by resource.
     pub spreads: Spreads,
+    /// Labels and taints that it lacks because they could not be read.
+    pub unread: Option<Unread>,
 }
 
 /// One value of a template, for display.
@@ -111,7 +113,8 @@ pub fn build(input: &Input<'_>) -> Result<NodeTemplate, TemplateError> {
             conditions: conditions(),
         }),
     };
-    Ok(NodeTemplate { bytes: node.encode_to_vec().into(), node, resource_slices, values, offer, spreads })
+    let unread = input.launch.unread.clone();
+    Ok(NodeTemplate { bytes: node.encode_to_vec().into(), node, resource_slices, values, offer, spreads, unread })
 }
 
 fn offer(input: &Input<'_>, labels: &Labels) -> Offer {

@@ -4,6 +4,7 @@ use serde_json::{Value as Json, json};
 
 use super::build::NodeTemplate;
 use super::node::{Node, NodeCondition, Quantity, Taint};
+use crate::cloud::Unread;
 
 /// The node as `kubectl get node -o json` would print it.
 pub fn to_json(node: &Node) -> Json {
@@ -59,11 +60,15 @@ fn condition(condition: NodeCondition) -> Json {
 /// The heading of the table.
 pub const COLUMNS: [&str; 4] = ["PATH", "VALUE", "PROVENANCE", "OVERRIDES"];
 
-/// The rows of the table, one for each value, with cells as in [`COLUMNS`].
+/// The rows of the table, one for what could not be read and one for each value, with cells as in [`COLUMNS`].
 pub fn rows(template: &NodeTemplate) -> Vec<[String; 4]> {
     let row = |value: &super::Value| {
         let runner_up = value.runner_up.as_ref().map(|(value, provenance)| format!("{value} ({provenance})"));
         [value.path.clone(), value.value.clone(), value.provenance.to_string(), runner_up.unwrap_or_default()]
     };
-    template.values.iter().map(row).collect()
+    let unread = |unread: &Unread| {
+        let why = format!("not read: {}", unread.reason);
+        ["unread".to_owned(), format!("labels and taints of the {}", unread.what), why, String::new()]
+    };
+    template.unread.iter().map(unread).chain(template.values.iter().map(row)).collect()
 }

@@ -14,7 +14,7 @@ use prost::Message as _;
 use super::*;
 use crate::cloud::{
     Architecture, Family, GroupHints, ImageEvidence, ImageFamily, InstanceType, LaunchSpec, LocalDisks, NodeImage,
-    ReservedProfile, Taint, TaintEffect,
+    ReservedProfile, Taint, TaintEffect, Unread,
 };
 use crate::instance_types::{Catalog, Quantity, Table};
 

@@ -62,7 +62,13 @@ fn a_node_is_printed_as_by_kubectl() {
     assert_eq!(serde_saphyr::from_str::<serde_json::Value>(&yaml).unwrap(), json, "{yaml}");
     // Every string must stay a string, even for parsers that guess types.
     assert!(yaml.contains("odd: \"true\"") && yaml.contains("cpu: \"2\""), "{yaml}");
+    assert_eq!(show::rows(&template).len(), template.values.len());
+    group.launch.unread =
+        Some(Unread { what: "managed node group w".into(), reason: "denied".into(), is_momentary: false });
+    let template = group.build().unwrap();
     let rows = show::rows(&template);
+    let unread = ["unread", "labels and taints of the managed node group w", "not read: denied", ""];
+    assert_eq!(rows[0], unread.map(str::to_owned));
     let memory = rows.iter().find(|row| row[0] == "capacity.memory").unwrap();
     assert_eq!(memory[..3], ["capacity.memory", "16Gi", "user table my-table.yaml"].map(str::to_owned));
     assert!(memory[3].contains("(shipped table 2026-11-21 less host "), "{memory:?}");

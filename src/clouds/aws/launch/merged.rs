@@ -141,7 +141,8 @@ impl MergedLaunch {
             local_disks: merged.local_disks,
             is_spot: merged.is_spot || settings.is_spot,
             is_floating: merged.is_floating,
-            is_provisional: merged.is_provisional,
+            is_provisional: merged.is_provisional || nodegroup_details.unread.is_some(),
+            unread: nodegroup_details.unread,
             kubelet_reserves: merged.kubelet_reserves,
             reserved: (merged.eks || settings.eks).then_some(ReservedProfile::Eks),
         }

@@ -4,6 +4,7 @@
 //! A group's [`LaunchSettings`] list one or more [`LaunchOption`](settings::LaunchOption)s. `resolve` looks each of
 //! them up, which gives a [`ResolvedLaunch`](merged::ResolvedLaunch), and `merged` reduces these to one launch spec.
 
+mod eks_contact;
 mod fingerprint;
 mod images;
 mod instance_types;
@@ -20,8 +21,11 @@ mod volumes;
 
 use std::sync::Arc;
 
+use self::eks_contact::EksContact;
+#[cfg(test)]
+pub(super) use self::eks_contact::NODEGROUP_PATIENCE;
 pub(super) use self::fingerprint::launch_fingerprint;
-use self::nodegroups::{NodegroupDetails, NodegroupKey};
+use self::nodegroups::{KnownNodegroup, NodegroupKey};
 use self::parameters::LaunchParameters;
 pub(super) use self::settings::LaunchSettings;
 use self::settings::TemplateVersion;
@@ -45,7 +49,8 @@ pub(super) struct Launches {
     version_numbers: VersionNumbers,
     images: Cache<String, Result<Arc<ImageDetails>, CloudError>>,
     types_by_requirements: Cache<String, Arc<[String]>>,
-    nodegroups: Cache<NodegroupKey, Result<Arc<NodegroupDetails>, CloudError>>,
+    nodegroups: Cache<NodegroupKey, KnownNodegroup>,
+    eks_contact: EksContact,
     /// Instance types that were looked up; `None` for those that EC2 does not know.
     types: Cache<String, Option<InstanceType>>,
     /// Locked while types are looked up. Counts the lookups in a row that were denied or throttled.
@@ -69,6 +74,7 @@ impl Launches {
             images: Cache::default(),
             types_by_requirements: Cache::default(),
             nodegroups: Cache::default(),
+            eks_contact: EksContact::default(),
             types: Cache::default(),
             type_lookups: tokio::sync::Mutex::default(),
             refused_lookup: Cache::default(),

@@ -3,16 +3,22 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use aws_sdk_eks::types::Nodegroup;
+use tokio::time::Instant;
 
 use super::super::sdk::cache::{FAILED_CALL_TTL, FAILED_TTL, NODEGROUP_TTL};
 use super::super::sdk::errors::refuses_caller;
 use super::Launches;
+use super::eks_contact::{DESCRIBE_NODEGROUP, NODEGROUP_PATIENCE};
 use super::tags;
 use super::volumes::is_bottlerocket;
-use crate::cloud::{CloudError, ImageEvidence, ImageFamily, NodeImage, OperatingSystem, Taint, TaintEffect};
+use crate::cloud::{CloudError, ImageEvidence, ImageFamily, NodeImage, OperatingSystem, Taint, TaintEffect, Unread};
 use crate::clouds::windows::{WINDOWS_BUILD_LABEL, windows_build};
+
+/// The label with the name of the node group.
+const NODEGROUP_LABEL: &str = "eks.amazonaws.com/nodegroup";
 
 /// The managed node group that an Auto Scaling group belongs to, by the tags EKS gives it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -54,39 +60,70 @@ pub(super) struct NodegroupDetails {
     pub(super) disk_gib: Option<u64>,
     /// The image is the user's own, so EKS does not limit the pods per node.
     pub(super) custom_image: bool,
+    /// Why none of it could be read.
+    pub(super) unread: Option<Unread>,
+}
+
+/// A managed node group that was read, or that could not be.
+#[derive(Clone, Debug)]
+pub(super) struct KnownNodegroup {
+    details: Arc<NodegroupDetails>,
+    /// Since when every attempt has failed, if it was never read.
+    failing_since: Option<Instant>,
 }
 
 impl Launches {
-    /// Describes a managed node group. If it cannot be read again, its last known details are used; if it may not be
-    /// read, or is gone, none are. An error that may pass stays one: without its taints, the group would be scaled up
-    /// for pods that its nodes reject.
-    pub(super) async fn nodegroup(&self, key: &NodegroupKey) -> Result<Arc<NodegroupDetails>, CloudError> {
+    /// Describes a managed node group. If it cannot be read again, its last known details are used. If it was never
+    /// read, a template waits for it as long as the error may pass, for [`NODEGROUP_PATIENCE`] at most: without its
+    /// taints, the group would be scaled up for pods that its nodes reject. After that, or at once if it may not be
+    /// read or is gone, the template does without it, as in the in-tree provider: a group without a template could
+    /// never grow from zero.
+    pub(super) async fn nodegroup(&self, key: &NodegroupKey) -> Arc<NodegroupDetails> {
         if let Some(known) = self.nodegroups.get(key) {
-            return known;
+            return known.details;
         }
         let (cluster, nodegroup) = (&key.cluster, &key.nodegroup);
-        let described = self.eks.describe_nodegroup(cluster, nodegroup).await;
-        let (details, ttl) = match (described, self.nodegroups.get_expired(key)) {
-            (Ok(described), _) => {
-                (Ok(described.map(|described| Arc::new(details(&described))).unwrap_or_default()), NODEGROUP_TTL)
-            }
-            (Err(error), Some(Ok(known))) => {
-                tracing::warn!(%cluster, %nodegroup, %error, "managed node group cannot be read; using its last known \
-                    labels and taints");
-                (Ok(known), FAILED_TTL)
-            }
-            (Err(error), _) if error.may_pass() || refuses_caller(&error) => {
-                tracing::debug!(%cluster, %nodegroup, %error, "managed node group cannot be read at the moment");
-                (Err(error), FAILED_CALL_TTL)
-            }
-            (Err(error), _) => {
-                tracing::warn!(%cluster, %nodegroup, %error, "managed node group cannot be read with \
-                    eks:DescribeNodegroup; its labels and taints are not in the template");
-                (Ok(Arc::default()), FAILED_TTL)
-            }
+        let read = self.eks_contact.call(nodegroup, self.eks.describe_nodegroup(cluster, nodegroup)).await;
+        let missing = || CloudError::not_found(DESCRIBE_NODEGROUP, nodegroup, "EKS returns no node group of this name");
+        let (known, ttl) = match read.and_then(|read| read.ok_or_else(missing)) {
+            Ok(read) => (KnownNodegroup { details: Arc::new(details(&read)), failing_since: None }, NODEGROUP_TTL),
+            Err(error) => self.without_reading(key, &error),
         };
-        self.nodegroups.put(key.clone(), details.clone(), ttl);
-        details
+        self.nodegroups.put(key.clone(), known.clone(), ttl);
+        known.details
+    }
+
+    /// What is known of a managed node group that cannot be read, and for how long that counts.
+    fn without_reading(&self, key: &NodegroupKey, error: &CloudError) -> (KnownNodegroup, Duration) {
+        let (cluster, nodegroup) = (&key.cluster, &key.nodegroup);
+        let before = self.nodegroups.get_expired(key);
+        if let Some(known) = before.clone().filter(|known| known.details.unread.is_none()) {
+            tracing::warn!(%cluster, %nodegroup, %error, "managed node group cannot be read; using its last known \
+                labels and taints");
+            return (known, FAILED_TTL);
+        }
+        let now = Instant::now();
+        let failing_since = before.as_ref().and_then(|known| known.failing_since);
+        let failing_since = failing_since.into_iter().chain(self.eks_contact.silent_since()).min().unwrap_or(now);
+        let was_given_up = before.and_then(|known| known.details.unread.clone()).is_some_and(|one| !one.is_momentary);
+        let may_pass = error.may_pass() || refuses_caller(error);
+        let is_momentary = may_pass && !was_given_up && now.duration_since(failing_since) < NODEGROUP_PATIENCE;
+        if is_momentary || was_given_up {
+            tracing::debug!(%cluster, %nodegroup, %error, "managed node group cannot be read at the moment");
+        } else {
+            tracing::warn!(%cluster, %nodegroup, %error, "managed node group cannot be read with \
+                eks:DescribeNodegroup; its template has only the labels and taints of tags and user data");
+        }
+        let unread =
+            Unread { what: format!("managed node group {nodegroup}"), reason: error.to_string(), is_momentary };
+        let details = Arc::new(NodegroupDetails {
+            // EKS gives every node the name of its node group.
+            labels: BTreeMap::from([(NODEGROUP_LABEL.to_owned(), nodegroup.clone())]),
+            unread: Some(unread),
+            ..NodegroupDetails::default()
+        });
+        let ttl = if is_momentary { FAILED_CALL_TTL } else { FAILED_TTL };
+        (KnownNodegroup { details, failing_since: Some(failing_since) }, ttl)
     }
 }
 
@@ -99,7 +136,7 @@ pub(super) fn details(nodegroup: &Nodegroup) -> NodegroupDetails {
     let own = nodegroup.labels.iter().flatten().map(|(key, value)| (key.clone(), value.clone()));
     let mut labels: BTreeMap<String, String> = own.collect();
     if let Some(name) = &nodegroup.nodegroup_name {
-        labels.insert("eks.amazonaws.com/nodegroup".to_owned(), name.clone());
+        labels.insert(NODEGROUP_LABEL.to_owned(), name.clone());
     }
     if let Some(capacity_type) = &nodegroup.capacity_type {
         labels.insert("eks.amazonaws.com/capacityType".to_owned(), capacity_type.as_str().to_owned());
@@ -122,6 +159,7 @@ pub(super) fn details(nodegroup: &Nodegroup) -> NodegroupDetails {
             .map(|family| NodeImage { family, evidence: ImageEvidence::NodeGroup }),
         disk_gib: nodegroup.disk_size.and_then(|gib| u64::try_from(gib).ok()).filter(|gib| *gib > 0),
         custom_image: ami == "CUSTOM",
+        unread: None,
     }
 }
 

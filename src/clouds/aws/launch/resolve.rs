@@ -37,7 +37,7 @@ impl Launches {
             return Err(CloudError::refused("DescribeAutoScalingGroups", group, "the group has no availability zones"));
         }
         let nodegroup = match &settings.nodegroup {
-            Some(key) => Some(self.nodegroup(key).await?),
+            Some(key) => Some(self.nodegroup(key).await),
             None => None,
         };
         let evidence = Evidence::of_group(settings, nodegroup.as_deref(), tagged);

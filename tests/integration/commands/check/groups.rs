@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use super::{aws, check, plan};
 use crate::commands::{config, texts};
-use crate::emulators::Emulator;
 use crate::emulators::arm::{Arm, denied};
 use crate::emulators::aws::{Launch, Override};
+use crate::emulators::{Emulator, HttpResponse};
 use crate::peers::headcount::{ConfigFile, run};
 
 #[tokio::test]
@@ -66,6 +66,27 @@ async fn a_group_whose_machines_cannot_be_described_is_an_error_and_comes_first(
     let severities: Vec<_> = found.lines.iter().filter_map(|line| line.split(' ').next()).collect();
     assert_eq!(severities, ["error", "ok", "ok", "ok", "ok"]);
     assert_eq!(found.code, Some(1));
+}
+
+#[tokio::test]
+async fn a_managed_node_group_that_eks_does_not_describe_is_a_warning_and_has_a_template() {
+    let mut workers = plan("workers");
+    for (key, value) in [("eks:cluster-name", "prod"), ("eks:nodegroup-name", "w1")] {
+        workers.tags.insert(key.to_owned(), value.to_owned());
+    }
+    let emulator = aws([workers]);
+    let config = config(&emulator, &["0:10:workers"], "");
+    check(&config).has("ok workers size 2 in 0:10", &[]);
+    emulator.script("GET", "/node-groups/", 99, HttpResponse::json(503, &json!({"message": "upstream timed out"})));
+    let found = check(&config);
+    let lacks = "warning workers its template lacks the labels and taints of the managed node group w1: unreachable: ";
+    found.has(lacks, &["DescribeNodegroup", "allow eks:DescribeNodegroup", "VPC endpoint for EKS"]);
+    found.has_no("error workers");
+    let output = run(&["template", "workers", "--config", &config.path()]);
+    let (table, stderr) = texts(&output);
+    let unread = table.lines().find(|line| line.starts_with("unread ")).unwrap_or_default();
+    let parts = ["labels and taints of the managed node group w1", "not read: unreachable"];
+    assert!(parts.iter().all(|part| unread.contains(part)), "{table}\n{stderr}");
 }
 
 #[tokio::test]

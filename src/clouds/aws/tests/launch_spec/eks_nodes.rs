@@ -1,5 +1,6 @@
 //! What a group of EKS nodes launches.
 
+use super::super::super::launch::NODEGROUP_PATIENCE;
 use super::*;
 use crate::cloud::{KubeletReserves, ReserveFigures};
 
@@ -35,8 +36,13 @@ async fn a_managed_node_group_adds_its_labels_and_taints() {
     assert_eq!(aws.launch_spec(&reading).await.expect("a launch spec"), first, "the last response stays in force");
 }
 
+/// Whether a template is to wait for the managed node group; `None` if it was read.
+fn waits(spec: &LaunchSpec) -> Option<bool> {
+    spec.unread.as_ref().map(|unread| unread.is_momentary)
+}
+
 #[tokio::test(start_paused = true)]
-async fn a_managed_node_group_that_cannot_be_read_for_a_moment_fails_the_launch_spec_until_it_can() {
+async fn a_template_waits_for_a_managed_node_group_that_cannot_be_read_for_a_moment() {
     let fake = Fake::with(vec![managed("eks-workers-1")]);
     let taint = eks::Taint::builder().key("k").effect(eks::TaintEffect::NoSchedule).build();
     fake.state(|state| {
@@ -47,10 +53,52 @@ async fn a_managed_node_group_that_cannot_be_read_for_a_moment_fails_the_launch_
     let aws = fake.aws(Settings::default());
     let basis = observed(&aws, "eks-workers-1").await;
     fake.fail("DescribeNodegroup", "ThrottlingException", "later", 429);
-    let error = aws.launch_spec(&basis).await.expect_err("its taints are not known");
-    assert!(error.may_pass(), "{error}");
+    let spec = aws.launch_spec(&basis).await.expect("a launch spec");
+    assert_eq!((waits(&spec), spec.is_provisional), (Some(true), true), "its taints are not known");
     tokio::time::advance(cache::FAILED_CALL_TTL).await;
-    assert_eq!(aws.launch_spec(&basis).await.expect("read").fixed_taints.len(), 1);
+    let spec = aws.launch_spec(&basis).await.expect("a launch spec");
+    assert_eq!((waits(&spec), spec.is_provisional, spec.fixed_taints.len()), (None, false, 1));
+}
+
+/// A private cluster without a VPC endpoint for EKS.
+#[tokio::test(start_paused = true)]
+async fn an_eks_that_never_responds_keeps_no_template_away_for_good() {
+    let other = group("eks-others-1")
+        .launch_template(template("lt", None))
+        .tags(tag("eks:cluster-name", "prod"))
+        .tags(tag("eks:nodegroup-name", "others"))
+        .build();
+    let fake = Fake::with(vec![managed("eks-workers-1"), other]);
+    fake.state(|state| state.templates.insert("lt@$Default".into(), of_type("m5.large")));
+    let aws = fake.aws(Settings::default());
+    let (basis, other) = (observed(&aws, "eks-workers-1").await, observed(&aws, "eks-others-1").await);
+    let since = tokio::time::Instant::now();
+    fake.fail("DescribeNodegroup", "", "connect timeout", 503);
+    while waits(&aws.launch_spec(&basis).await.expect("a launch spec")) == Some(true) {
+        assert!(since.elapsed() < NODEGROUP_PATIENCE, "{:?}", since.elapsed());
+        fake.fail("DescribeNodegroup", "", "connect timeout", 503);
+        tokio::time::advance(cache::FAILED_CALL_TTL).await;
+    }
+    assert!(since.elapsed() >= NODEGROUP_PATIENCE, "{:?}", since.elapsed());
+    let spec = aws.launch_spec(&basis).await.expect("a launch spec");
+    let unread = spec.unread.clone().expect("unread");
+    assert!(unread.reason.contains("connect timeout") && unread.what.contains("workers"), "{unread:?}");
+    assert_eq!(spec.fixed_labels.get("eks.amazonaws.com/nodegroup").map(String::as_str), Some("workers"));
+    assert!(spec.is_provisional, "it is tried again");
+    // Another group waits for no timeout of its own, and not for so long again.
+    let calls = fake.calls("DescribeNodegroup").len();
+    assert_eq!(waits(&aws.launch_spec(&other).await.expect("a launch spec")), Some(false));
+    assert_eq!(fake.calls("DescribeNodegroup").len(), calls);
+    // A failure of another kind is no reason to wait again.
+    tokio::time::advance(cache::FAILED_TTL).await;
+    fake.state(|state| state.failures.clear());
+    fake.fail("DescribeNodegroup", "ThrottlingException", "later", 429);
+    assert_eq!(waits(&aws.launch_spec(&basis).await.expect("a launch spec")), Some(false));
+    let nodegroup = Nodegroup::builder().nodegroup_name("workers").labels("team", "a").build();
+    fake.state(|state| state.nodegroups.insert("prod/workers".into(), nodegroup));
+    tokio::time::advance(cache::FAILED_TTL).await;
+    let spec = aws.launch_spec(&basis).await.expect("a launch spec");
+    assert_eq!((waits(&spec), spec.fixed_labels.get("team").map(String::as_str)), (None, Some("a")));
 }
 
 #[tokio::test]
@@ -59,12 +107,16 @@ async fn a_managed_node_group_that_may_not_be_read_does_not_prevent_a_launch_spe
     fake.state(|state| state.templates.insert("lt@$Default".into(), of_type("m5.large")));
     fake.fail("DescribeNodegroup", "AccessDeniedException", "no", 403);
     let spec = launch_spec(&fake, "eks-workers-1").await.expect("a launch spec");
-    assert_eq!(spec.reserved, Some(ReservedProfile::Eks));
-    assert_eq!((spec.labels.len(), spec.fixed_labels.len()), (0, 0));
+    assert_eq!((spec.reserved, waits(&spec)), (Some(ReservedProfile::Eks), Some(false)));
+    assert_eq!((spec.labels.len(), spec.fixed_labels.len()), (0, 1));
+    // One that is gone may be so for good.
+    let gone = launch_spec(&fake, "eks-workers-1").await.expect("a launch spec");
+    assert_eq!(waits(&gone), Some(false));
     // Other credentials may be there in a moment: without its taints, CA would grow it for pods that its nodes reject.
     for code in ["UnrecognizedClientException", "ExpiredTokenException"] {
         fake.fail("DescribeNodegroup", code, "no", 403);
-        launch_spec(&fake, "eks-workers-1").await.expect_err(code);
+        let spec = launch_spec(&fake, "eks-workers-1").await.expect("a launch spec");
+        assert_eq!(waits(&spec), Some(true), "{code}");
     }
 }
 
