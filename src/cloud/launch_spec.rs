@@ -36,6 +36,8 @@ pub struct LaunchSpec {
     pub resources: BTreeMap<String, String>,
     /// The highest number of vCPUs that an instance can have, if the launch settings disable some.
     pub cpus_max: Option<u32>,
+    /// Whether the launch settings encrypt the memory of any of its instances (AMD SEV-SNP on AWS).
+    pub is_encrypted: bool,
     /// Whether each core has one thread, although the type may have two: half of its vCPUs.
     pub has_one_thread_per_core: bool,
     /// The kubelet's pod limit, if the launch settings set one for all instance types.
@@ -52,6 +54,8 @@ pub struct LaunchSpec {
     pub ephemeral_storage_bytes: Option<u64>,
     /// What becomes of its local disks.
     pub local_disks: LocalDisks,
+    /// The most pages of 2 MiB that the launch settings tell a kernel to set aside.
+    pub huge_pages: u64,
     /// Whether it can change although the group does not, because the launch template's version is `$Default` or
     /// `$Latest`.
     pub is_floating: bool,

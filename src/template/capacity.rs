@@ -140,6 +140,7 @@ fn type_resources(
         architecture: known.as_ref().and_then(|known| known.architecture.as_ref()).map(|known| known.value),
         operating_system: input.launch.operating_system,
         image: input.launch.image,
+        is_encrypted: input.launch.is_encrypted,
         learned_missing_kib: None,
         overhead: input.overrides.memory_overhead,
     };
@@ -270,8 +271,9 @@ fn other_resources(
 /// Adds the huge pages that images set aside for a device to what a node keeps of its memory. For an Elastic Fabric
 /// Adapter, these are 220 MiB for each vCPU, and one page: five known nodes with 64 and 96 vCPUs have exactly that. For
 /// each Inferentia 1 device, 256 MiB, unless the configuration says how much memory is missing: one node with one device
-/// is known, more devices are assumed to have as much each. Not every image does it, so the template has no huge pages.
-/// Where huge pages are declared or learned, those count instead.
+/// is known, more devices are assumed to have as much each. User data may set others aside. Not every image does it, and
+/// a kernel may not find as many, so the template has no huge pages. Where they are declared or learned, those count
+/// instead.
 fn set_pages_aside(input: &Input<'_>, type_name: &str, capacity: &Resources, kept: &mut Resources) {
     const PER_CPU_MIB: u64 = 220;
     const PAGE_MIB: u64 = 2;
@@ -285,7 +287,11 @@ fn set_pages_aside(input: &Input<'_>, type_name: &str, capacity: &Resources, kep
         if input.launch.has_efa { number(CPU).saturating_mul(PER_CPU_MIB).saturating_add(PAGE_MIB) } else { 0 };
     let is_inferentia = type_name.starts_with("inf1.") && input.overrides.memory_overhead.is_none();
     let of_inferentia = if is_inferentia { number(NEURON).saturating_mul(PER_INFERENTIA_MIB) } else { 0 };
-    let pages = Quantity::mebibytes(of_efa.saturating_add(of_inferentia)).unwrap_or_default();
+    let of_user_data = input.launch.huge_pages.saturating_mul(PAGE_MIB);
+    let pages = of_efa.max(of_user_data).saturating_add(of_inferentia);
+    // What no machine has leaves nothing.
+    let pages = Quantity::mebibytes(pages).or_else(|| capacity.get(MEMORY).map(|memory| memory.value));
+    let pages = pages.unwrap_or_default();
     if let Some(memory) = kept.get_mut(MEMORY) {
         memory.value = memory.value.plus(pages);
     }

@@ -181,9 +181,12 @@ fn aws_family(name: &str) -> Option<(&str, u32, &str)> {
     Some((letters, generation.parse().ok()?, rest))
 }
 
-/// Whether it is a confidential VM of Azure, whose memory is encrypted: series DC, EC and NCC with an AMD (`a`) or a TDX
-/// (`e`) processor. Those of DC with enclaves of SGX have neither letter.
+/// Whether its memory is encrypted: by the launch settings, or because it is a confidential VM of Azure: series DC, EC
+/// and NCC with an AMD (`a`) or a TDX (`e`) processor. Those of DC with enclaves of SGX have neither letter.
 pub(super) fn is_confidential(host: &Host<'_>) -> bool {
+    if host.is_encrypted {
+        return true;
+    }
     let name = host.type_name.to_ascii_lowercase();
     let Some(name) = name.strip_prefix("standard_").filter(|_| host.family == Family::Azure) else { return false };
     let series = ["ncc", "dc", "ec"].into_iter().find_map(|series| name.strip_prefix(series));

@@ -61,9 +61,9 @@ impl Figures {
     /// The capacity that a kubelet on Linux reports at least, in KiB.
     pub fn estimate_kib(&self, host: &Host<'_>, nominal_kib: u64) -> u64 {
         let (missing, figure) = self.missing_kib(host, nominal_kib);
-        // What nodes of the type have shown includes it.
-        let is_known = matches!(figure, HostFigure::Learned | HostFigure::Observed { .. });
-        let bounce = if is_known || !class::is_confidential(host) {
+        // What nodes of the type have shown includes it, unless the launch settings decide whether it is encrypted.
+        let is_shown = matches!(figure, HostFigure::Learned | HostFigure::Observed { .. });
+        let bounce = if (is_shown && !host.is_encrypted) || !class::is_confidential(host) {
             bounce_kib(nominal_kib)
         } else {
             confidential_bounce_kib(nominal_kib)

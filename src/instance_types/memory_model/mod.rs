@@ -50,6 +50,8 @@ pub struct Host<'a> {
     pub operating_system: OperatingSystem,
     /// Its image; `None` if it may be any.
     pub image: Option<NodeImage>,
+    /// Whether the launch settings encrypt its memory (AMD SEV-SNP on AWS).
+    pub is_encrypted: bool,
     /// What is missing on the worst host of this type that nodes have shown, in KiB.
     pub learned_missing_kib: Option<i64>,
     /// The configured share that is kept, which replaces the estimate.
@@ -67,6 +69,7 @@ impl<'a> Host<'a> {
             architecture: None,
             operating_system: OperatingSystem::Linux,
             image: None,
+            is_encrypted: false,
             learned_missing_kib: None,
             overhead: None,
         }

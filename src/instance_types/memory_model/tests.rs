@@ -9,6 +9,7 @@ fn host(family: Family, type_name: &str) -> Host<'_> {
         architecture: None,
         operating_system,
         image: None,
+        is_encrypted: false,
         learned_missing_kib: None,
         overhead: None,
     }
@@ -167,6 +168,12 @@ fn a_confidential_vm_keeps_a_share_of_its_memory_for_bounce_buffers() {
     ] {
         let left = |name| left_mib(&host(Family::Azure, name), nominal_gib << 10);
         assert!(left(plain).abs_diff(left(confidential) + more_mib) <= 1, "{confidential}");
+    }
+    // Nodes of the type were observed, but without encryption.
+    for (type_name, nominal_gib, more_mib) in [("m6a.large", 8, 491 - 64), ("r6a.48xlarge", 1536, 1024 - 64)] {
+        let encrypted = Host { is_encrypted: true, ..host(Family::Aws, type_name) };
+        let plain = left_mib(&host(Family::Aws, type_name), nominal_gib << 10);
+        assert!(plain.abs_diff(left_mib(&encrypted, nominal_gib << 10) + more_mib) <= 1, "{type_name}");
     }
     let seen = Host { learned_missing_kib: Some(900 << 10), ..host(Family::Azure, "Standard_DC4as_v5") };
     let class = left_mib(&host(Family::Azure, "Standard_DC4as_v5"), 16 << 10);

@@ -212,6 +212,23 @@ fn the_huge_pages_of_an_elastic_fabric_adapter_are_not_promised_as_memory() {
 }
 
 #[test]
+fn huge_pages_that_user_data_sets_aside_are_no_memory_for_pods() {
+    let mut group = mk_group(Family::Aws, &["m5.4xlarge"]);
+    let memory = |group: &Group| group.get("allocatable.memory").unwrap().parse::<Quantity>().unwrap();
+    let without = memory(&group);
+    group.launch.huge_pages = 1024;
+    assert_eq!(without.less(memory(&group)), Quantity::mebibytes(2048).unwrap());
+    assert_eq!(group.get("capacity.hugepages-2Mi"), None, "the kernel may not have found as many");
+    group.overrides.capacity = map(&[("hugepages-2Mi", "1Gi".parse().unwrap())]);
+    assert_eq!(without.less(memory(&group)), Quantity::mebibytes(1024).unwrap(), "what is declared counts");
+    group.overrides.capacity.clear();
+    for all in [1 << 20, u64::MAX] {
+        group.launch.huge_pages = all;
+        assert!(memory(&group).is_zero(), "{all}");
+    }
+}
+
+#[test]
 fn the_partitions_of_flatcar_are_not_promised_as_storage() {
     let by_name = |family| Some(NodeImage { family, evidence: ImageEvidence::Name });
     let mut group = mk_group(Family::Aws, &["m5.large"]);

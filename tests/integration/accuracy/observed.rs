@@ -81,6 +81,7 @@ impl Node {
             architecture: None,
             operating_system: self.operating_system(),
             image,
+            is_encrypted: false,
             learned_missing_kib: None,
             overhead: None,
         }

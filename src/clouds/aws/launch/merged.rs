@@ -23,7 +23,11 @@ pub(super) struct ResolvedLaunch {
     pub(super) eks: bool,
     pub(super) ephemeral: Option<u64>,
     pub(super) local_disks: LocalDisks,
+    /// The most 2 MiB pages that any option sets aside.
+    pub(super) huge_pages: u64,
     pub(super) cpus_max: Option<u32>,
+    /// Whether the memory of any of its instances is encrypted.
+    pub(super) is_encrypted: bool,
     pub(super) max_pods: Option<u32>,
     /// The lowest limit of pods that any option has.
     pub(super) pods_at_most: Option<u32>,
@@ -71,12 +75,14 @@ impl MergedLaunch {
         // EKS nodes reserve more than other nodes.
         one.eks |= other.eks;
         one.is_spot &= other.is_spot;
+        one.is_encrypted |= other.is_encrypted;
         one.is_floating |= other.is_floating;
         one.is_provisional |= other.is_provisional;
         let ephemeral = one.ephemeral.zip(other.ephemeral).map(|(one, other)| one.min(other));
         // Whether the volume or the local disks are smaller depends on the instance type.
         one.ephemeral = ephemeral.filter(|_| one.local_disks == other.local_disks);
         one.local_disks = one.local_disks.min(other.local_disks);
+        one.huge_pages = one.huge_pages.max(other.huge_pages);
         one.cpus_max = one.cpus_max.into_iter().chain(other.cpus_max).min();
         one.pods_at_most = one.pods_at_most.into_iter().chain(other.pods_at_most).min();
         one.max_pods = one.max_pods.zip(other.max_pods).map(|(one, other)| one.min(other));
@@ -131,6 +137,7 @@ impl MergedLaunch {
             fixed_taints: nodegroup_details.taints,
             resources: nodegroup_details.resources,
             cpus_max: merged.cpus_max,
+            is_encrypted: merged.is_encrypted,
             has_one_thread_per_core: false,
             has_size_labels: false,
             max_pods: merged.max_pods,
@@ -139,6 +146,7 @@ impl MergedLaunch {
             devices: (merged.efa_interfaces > 0).then(|| (EFA.to_owned(), merged.efa_interfaces)).into_iter().collect(),
             ephemeral_storage_bytes: merged.ephemeral.or(disk),
             local_disks: merged.local_disks,
+            huge_pages: merged.huge_pages,
             is_spot: merged.is_spot || settings.is_spot,
             is_floating: merged.is_floating,
             is_provisional: merged.is_provisional || nodegroup_details.unread.is_some(),

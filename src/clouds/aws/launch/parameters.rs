@@ -2,7 +2,8 @@
 
 use aws_sdk_autoscaling::types::LaunchConfiguration;
 use aws_sdk_ec2::types::{
-    InstanceRequirementsRequest, LaunchTemplateCpuOptions, MarketType, ResponseLaunchTemplateData,
+    AmdSevSnpSpecification, InstanceRequirementsRequest, LaunchTemplateCpuOptions, MarketType,
+    ResponseLaunchTemplateData,
 };
 
 use super::requirements;
@@ -20,6 +21,8 @@ pub(super) struct LaunchParameters {
     pub(super) image: Option<String>,
     pub(super) volumes: Vec<Volume>,
     pub(super) cpus_max: Option<u32>,
+    /// Whether AMD SEV-SNP encrypts the instance's memory.
+    pub(super) is_encrypted: bool,
     pub(super) efa_interfaces: u32,
     pub(super) is_spot: bool,
     pub(super) user_data: UserData,
@@ -35,6 +38,10 @@ impl From<&ResponseLaunchTemplateData> for LaunchParameters {
             image: data.image_id.clone(),
             volumes: volumes::of_template(data.block_device_mappings()),
             cpus_max: data.cpu_options.as_ref().and_then(cpus),
+            is_encrypted: data
+                .cpu_options
+                .as_ref()
+                .is_some_and(|options| options.amd_sev_snp == Some(AmdSevSnpSpecification::Enabled)),
             efa_interfaces: u32::try_from(efa.count()).unwrap_or(u32::MAX),
             is_spot: data
                 .instance_market_options

@@ -48,6 +48,8 @@ pub(super) struct UserData {
     pub(super) nodeadm: bool,
     /// What becomes of the local disks.
     pub(super) local_disks: LocalDisks,
+    /// The 2 MiB pages that the kernel sets aside at most.
+    pub(super) huge_pages: u64,
     /// Labels that the kubelet registers the node with.
     pub(super) labels: BTreeMap<String, String>,
     /// Taints that the kubelet registers the node with.
@@ -74,6 +76,7 @@ impl UserData {
             bottlerocket: !toml::entries(&text, &["settings", "kubernetes"]).is_empty(),
             nodeadm: text.contains(NODEADM),
             local_disks: local_disks(&text),
+            huge_pages: huge_pages(&text),
             labels: registration::labels(&text),
             taints: registration::taints(&text),
             kubelet_reserves: reserves::reserves(&text),
@@ -124,15 +127,40 @@ fn expressions(text: &str) -> impl Iterator<Item = Option<u32>> {
     })
 }
 
-/// What becomes of the local disks: `strategy` of nodeadm, `--local-disks` of `bootstrap.sh`. Of several, which one counts
-/// depends on the node: what holds the least.
+/// What becomes of the local disks: `strategy` of nodeadm, `--local-disks` of `bootstrap.sh`, bootstrap commands of
+/// Bottlerocket. Of several, which one counts depends on the node: what holds the least.
 fn local_disks(text: &str) -> LocalDisks {
     let by_nodeadm = text.match_indices("localStorage").filter_map(|(at, _)| {
         let end = text.len().min(at + NEAR);
         let near = (end..=text.len()).find_map(|end| text.get(at..end)).unwrap_or_default();
         settings(near, "strategy").map(combined).min()
     });
-    by_nodeadm.chain(settings(text, "--local-disks").map(combined)).min().unwrap_or_default()
+    let by_script = settings(text, "--local-disks").map(combined);
+    by_nodeadm.chain(by_script).chain(joined_by_bottlerocket(text)).min().unwrap_or_default()
+}
+
+/// Whether Bottlerocket's bootstrap commands make one disk of all local disks (`apiclient ephemeral-storage init`) and
+/// put the kubelet's directory on it (`apiclient ephemeral-storage bind --dirs … /var/lib/kubelet`).
+fn joined_by_bottlerocket(text: &str) -> Option<LocalDisks> {
+    // The bound limits the work that hostile text can cause.
+    const COMMANDS_MAX: usize = 16;
+    let is_off = settings(text, "mode").any(|mode| mode == "off");
+    let text = text.get(text.find("bootstrap-commands")?..)?;
+    let commands = || {
+        text.match_indices("ephemeral-storage").take(COMMANDS_MAX).filter_map(|(at, name)| {
+            let rest = text.get(at + name.len()..)?.split(']').next()?;
+            Some(rest.split(['"', '\'', ',', ' ', '\n', '\t', '=']).filter(|word| !word.is_empty()))
+        })
+    };
+    let is_made = commands().any(|mut words| words.next() == Some("init"));
+    let is_bound =
+        commands().any(|mut words| words.next() == Some("bind") && words.any(|word| word == "/var/lib/kubelet"));
+    (is_made && is_bound && !is_off).then_some(LocalDisks::Joined)
+}
+
+/// The 2 MiB pages that user data tells the kernel to set aside, at most.
+fn huge_pages(text: &str) -> u64 {
+    settings(text, "vm.nr_hugepages").filter_map(|value| value.trim_end_matches(',').parse().ok()).max().unwrap_or(0)
 }
 
 fn combined(strategy: &str) -> LocalDisks {
@@ -190,6 +218,44 @@ mod tests {
             ("bootstrap.sh c --local-disks raid0\nbootstrap.sh c --local-disks raid10", LocalDisks::Mirrored),
         ] {
             assert_eq!(UserData::of(text).local_disks, disks, "{text}");
+        }
+    }
+
+    #[test]
+    fn bottlerocket_combines_local_disks_if_its_bootstrap_commands_put_the_kubelet_on_them() {
+        let commands = |mode: &str, dirs: &str| {
+            format!(
+                "[settings.kubernetes]\ncluster-name = \"c\"\n[settings.bootstrap-commands.disks]\ncommands = [\n\
+                 [\"apiclient\", \"ephemeral-storage\", \"init\"],\n\
+                 [\"apiclient\", \"ephemeral-storage\" ,\"bind\", \"--dirs\", {dirs}]\n]\nmode = \"{mode}\"\n"
+            )
+        };
+        let (all, images) = ("\"/var/lib/containerd\", \"/var/lib/kubelet\"", "\"/var/lib/containerd\"");
+        for (text, disks) in [
+            (commands("always", all), LocalDisks::Joined),
+            (commands("once", all), LocalDisks::Joined),
+            (commands("off", all), LocalDisks::Apart),
+            (commands("always", images), LocalDisks::Apart),
+            (commands("always", all).replace("\"init\"", "\"list\""), LocalDisks::Apart),
+            (commands("always", all).replace("bootstrap-commands", "x"), LocalDisks::Apart),
+            ("bootstrap-commands é ephemeral-storage".to_owned(), LocalDisks::Apart),
+        ] {
+            assert_eq!(UserData::of(&text).local_disks, disks, "{text}");
+        }
+    }
+
+    #[test]
+    fn huge_pages_that_user_data_sets_aside_are_found() {
+        for (text, pages) in [
+            ("sysctl -w vm.nr_hugepages=1024", 1024),
+            ("echo 'vm.nr_hugepages = 512' > /etc/sysctl.d/90-pages.conf\nsysctl vm.nr_hugepages=256", 512),
+            ("[settings.kernel.sysctl]\n\"vm.nr_hugepages\" = \"2048\"\n", 2048),
+            ("# vm.nr_hugepages=1024", 0),
+            ("sysctl -w vm.nr_hugepages=${PAGES}", 0),
+            ("vm.nr_hugepages_mempolicy=3", 0),
+            ("", 0),
+        ] {
+            assert_eq!(UserData::of(text).huge_pages, pages, "{text}");
         }
     }
 

@@ -1,5 +1,7 @@
 //! What a group of EKS nodes launches.
 
+use aws_sdk_ec2::types::AmdSevSnpSpecification;
+
 use super::super::super::launch::NODEGROUP_PATIENCE;
 use super::*;
 use crate::cloud::{KubeletReserves, ReserveFigures};
@@ -117,6 +119,27 @@ async fn a_managed_node_group_that_may_not_be_read_does_not_prevent_a_launch_spe
         fake.fail("DescribeNodegroup", code, "no", 403);
         let spec = launch_spec(&fake, "eks-workers-1").await.expect("a launch spec");
         assert_eq!(waits(&spec), Some(true), "{code}");
+    }
+}
+
+#[tokio::test]
+async fn memory_is_encrypted_if_any_launch_template_says_so() {
+    let own =
+        |name: &str| LaunchTemplateOverrides::builder().launch_template_specification(template(name, None)).build();
+    let fake = Fake::with(vec![
+        group("encrypted").launch_template(template("snp", None)).build(),
+        group("plain").launch_template(template("off", None)).build(),
+        group("both").mixed_instances_policy(mixed(None, vec![own("off"), own("snp")])).build(),
+    ]);
+    fake.state(|state| {
+        for (name, setting) in [("snp", AmdSevSnpSpecification::Enabled), ("off", AmdSevSnpSpecification::Disabled)] {
+            let options = LaunchTemplateCpuOptions::builder().amd_sev_snp(setting).build();
+            let data = ResponseLaunchTemplateData::builder().instance_type(Ec2Type::M6aLarge).cpu_options(options);
+            state.templates.insert(format!("{name}@$Default"), version(data.build()));
+        }
+    });
+    for (name, is_encrypted) in [("encrypted", true), ("plain", false), ("both", true)] {
+        assert_eq!(launch_spec(&fake, name).await.expect(name).is_encrypted, is_encrypted, "{name}");
     }
 }
 
