@@ -38,6 +38,8 @@ pub struct LaunchSpec {
     pub cpus_max: Option<u32>,
     /// Whether the launch settings encrypt the memory of any of its instances (AMD SEV-SNP on AWS).
     pub is_encrypted: bool,
+    /// Whether the kubelet labels nodes with NVIDIA GPUs (images of EKS for Kubernetes 1.35 and later).
+    pub labels_gpus: bool,
     /// Whether each core has one thread, although the type may have two: half of its vCPUs.
     pub has_one_thread_per_core: bool,
     /// The kubelet's pod limit, if the launch settings set one for all instance types.

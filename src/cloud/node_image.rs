@@ -120,6 +120,11 @@ impl ImageFamily {
         }
     }
 
+    /// Whether it is Amazon Linux 2023, with any kernel.
+    pub fn is_amazon_linux_2023(self) -> bool {
+        matches!(self, Self::AmazonLinux2023 | Self::AmazonLinux2023Late)
+    }
+
     /// The family of a machine image by its name or alias (`amazon-eks-node-al2023-x86_64-standard-1.33-v20251001`),
     /// or by the name of an operating system as a kubelet reports it (`Amazon Linux 2023.7.20250609`).
     pub fn of_name(name: &str) -> Option<Self> {

@@ -21,7 +21,7 @@ pub(super) const PODS: &str = "pods";
 pub(super) const EPHEMERAL: &str = "ephemeral-storage";
 /// Addresses for pods on Windows: a resource of an EKS controller, which counts them only on Windows nodes.
 const WINDOWS_ADDRESSES: &str = "vpc.amazonaws.com/PrivateIPv4Address";
-const NVIDIA: &str = "nvidia.com/gpu";
+pub(super) const NVIDIA: &str = "nvidia.com/gpu";
 const NEURON: &str = "aws.amazon.com/neuron";
 /// The resource name of GPUs on AKS nodes with Windows.
 const DIRECTX: &str = "microsoft.com/directx";

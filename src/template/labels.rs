@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::build::Input;
+use super::capacity::NVIDIA;
 use super::error::TemplateError;
 use super::overrides::same_taint;
 use crate::cloud::{Architecture, Family, Taint};
@@ -68,6 +69,13 @@ fn generated(
         if let Some(memory) = sold.memory {
             add(&["kubernetes.azure.com/sku-memory"], &(memory.whole() >> 20).to_string(), Provenance::Group);
         }
+    }
+    let has_gpus = |name: &String| {
+        let known = input.catalog.resolve(input.family, name);
+        known.and_then(|known| known.resources.get(NVIDIA).map(|gpus| gpus.value)).is_some_and(|gpus| !gpus.is_zero())
+    };
+    if launch.labels_gpus && !launch.types.is_empty() && launch.types.iter().all(has_gpus) {
+        add(&["nvidia.com/gpu.present"], "true", Provenance::Group);
     }
     let region = ["topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"];
     if !launch.region.is_empty() {

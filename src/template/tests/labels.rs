@@ -29,6 +29,21 @@ fn a_plain_aws_group_has_the_generic_labels() {
 }
 
 #[test]
+fn nodes_with_nvidia_gpus_are_labelled_where_their_image_does_so() {
+    for (types, labels_gpus, expected) in [
+        (&["g5.xlarge"][..], true, some("true")),
+        (&["g5.xlarge", "g4dn.xlarge"], true, some("true")),
+        (&["g5.xlarge", "m5.large"], true, None),
+        (&["g4ad.xlarge"], true, None),
+        (&["g5.xlarge"], false, None),
+    ] {
+        let mut group = mk_group(Family::Aws, types);
+        group.launch.labels_gpus = labels_gpus;
+        assert_eq!(group.get("labels.nvidia.com/gpu.present"), expected, "{types:?}");
+    }
+}
+
+#[test]
 fn names_fit_into_a_label() {
     let mut group = mk_group(Family::Aws, &["m5.large"]);
     for id in ["", "/", &"x".repeat(300), "Source/Group_1"] {

@@ -28,6 +28,8 @@ pub(super) struct ResolvedLaunch {
     pub(super) cpus_max: Option<u32>,
     /// Whether the memory of any of its instances is encrypted.
     pub(super) is_encrypted: bool,
+    /// Whether the kubelet labels nodes with NVIDIA GPUs.
+    pub(super) labels_gpus: bool,
     pub(super) max_pods: Option<u32>,
     /// The lowest limit of pods that any option has.
     pub(super) pods_at_most: Option<u32>,
@@ -76,6 +78,7 @@ impl MergedLaunch {
         one.eks |= other.eks;
         one.is_spot &= other.is_spot;
         one.is_encrypted |= other.is_encrypted;
+        one.labels_gpus &= other.labels_gpus;
         one.is_floating |= other.is_floating;
         one.is_provisional |= other.is_provisional;
         let ephemeral = one.ephemeral.zip(other.ephemeral).map(|(one, other)| one.min(other));
@@ -138,6 +141,7 @@ impl MergedLaunch {
             resources: nodegroup_details.resources,
             cpus_max: merged.cpus_max,
             is_encrypted: merged.is_encrypted,
+            labels_gpus: merged.labels_gpus,
             has_one_thread_per_core: false,
             has_size_labels: false,
             max_pods: merged.max_pods,

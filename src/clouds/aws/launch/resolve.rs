@@ -121,6 +121,7 @@ impl Launches {
             huge_pages: user_data.huge_pages,
             cpus_max: parameters.cpus_max,
             is_encrypted: parameters.is_encrypted,
+            labels_gpus: details.is_some_and(|image| image.labels_gpus),
             max_pods: user_data.max_pods,
             pods_at_most: user_data.max_pods,
             efa_interfaces: parameters.efa_interfaces,

@@ -33,6 +33,8 @@ pub(super) struct ImageDetails {
     pub(super) windows_build: Option<&'static str>,
     /// Whether it is made for EKS, so that its nodes reserve resources as EKS does.
     pub(super) eks: bool,
+    /// Whether its kubelet labels nodes with NVIDIA GPUs.
+    pub(super) labels_gpus: bool,
     pub(super) root: Option<String>,
     pub(super) volumes: Vec<Volume>,
 }
@@ -53,6 +55,7 @@ impl From<&Image> for ImageDetails {
             image: image.name().and_then(|name| node_image(name, ImageEvidence::Name)),
             windows_build: image.name().and_then(build_of_image),
             eks: image.name().is_some_and(is_of_eks),
+            labels_gpus: image.name().is_some_and(labels_gpus),
             root: image.root_device_name.clone(),
             volumes: volumes.collect(),
         }
@@ -81,6 +84,7 @@ impl ImageDetails {
             image: node_image(&path, ImageEvidence::Alias),
             windows_build: build_of_image(&path),
             eks,
+            labels_gpus: labels_gpus(&path),
             root: None,
             volumes: Vec::new(),
         })
@@ -103,6 +107,22 @@ pub(super) fn is_of_eks(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let is_bottlerocket = is_bottlerocket(&name) && name.contains("aws-k8s-");
     is_bottlerocket || name.split(|letter: char| !letter.is_ascii_alphanumeric()).any(|word| word == "eks")
+}
+
+/// Whether the image with this name or alias labels nodes with NVIDIA GPUs `nvidia.com/gpu.present`: nodeadm does from
+/// Kubernetes 1.35 on (its api-concepts.md), in images released since (awslabs/amazon-eks-ami#2607).
+fn labels_gpus(name: &str) -> bool {
+    const MINOR: u32 = 35;
+    const RELEASE: u32 = 20_260_209;
+    let name = name.to_ascii_lowercase();
+    let is_of_nodeadm = ["amazon-eks-node-al2023-", "/eks/optimized-ami/"].iter().any(|part| name.contains(part));
+    let parts = || name.split(['-', '/']);
+    let minor = parts().find_map(|part| part.strip_prefix("1.")?.parse::<u32>().ok());
+    let release = parts().filter(|part| part.len() == 9).find_map(|part| part.strip_prefix('v')?.parse::<u32>().ok());
+    is_of_nodeadm
+        && ImageFamily::of_name(&name).is_some_and(ImageFamily::is_amazon_linux_2023)
+        && minor.is_some_and(|minor| minor >= MINOR)
+        && release.map_or_else(|| parts().any(|part| part == "recommended"), |release| release >= RELEASE)
 }
 
 fn volume(device: Option<&str>, ebs_gib: Option<Option<i32>>) -> Option<Volume> {
@@ -149,6 +169,29 @@ mod tests {
     }
 
     #[test]
+    fn images_of_eks_label_gpus_from_kubernetes_1_35_on() {
+        let alias = |minor: &str, release: &str| {
+            format!(
+                "resolve:ssm:/aws/service/eks/optimized-ami/{minor}/amazon-linux-2023/x86_64/nvidia/{release}/image_id"
+            )
+        };
+        for (name, labels) in [
+            ("amazon-eks-node-al2023-x86_64-nvidia-1.35-v20260209", true),
+            ("amazon-eks-node-al2023-arm64-nvidia-1.36-v20260720", true),
+            ("amazon-eks-node-al2023-x86_64-nvidia-1.35-v20260114", false),
+            ("amazon-eks-node-al2023-x86_64-nvidia-1.34-v20260720", false),
+            (&alias("1.35", "recommended"), true),
+            (&alias("1.34", "recommended"), false),
+            (&alias("1.35", "amazon-eks-node-al2023-x86_64-nvidia-1.35-v20260114"), false),
+            ("bottlerocket-aws-k8s-1.35-nvidia-x86_64-v1.60.0-fcf71a47", false),
+            ("al2023-ami-2023.12.20260720.0-kernel-6.18-x86_64", false),
+            ("our-image-1.35-v20260801", false),
+        ] {
+            assert_eq!(labels_gpus(name), labels, "{name}");
+        }
+    }
+
+    #[test]
     fn an_alias_names_the_system_and_the_architecture_of_its_image() {
         let read = |path: &str| ImageDetails::from_alias(&format!("resolve:ssm:/aws/service/{path}"));
         let windows =
@@ -178,6 +221,7 @@ mod tests {
             image: None,
             windows_build: None,
             eks: false,
+            labels_gpus: false,
             root: Some(root.to_owned()),
             volumes: volumes(sizes),
         }
