@@ -15,6 +15,8 @@ const PODS_MIN: u32 = 10;
 const OVERLAY_PODS: u32 = 250;
 /// Since Kubernetes 1.29, AKS computes reservations from the pod limit.
 const BY_PODS_SINCE: u32 = 29;
+/// What the label `security-type` says.
+const SECURITY_TYPES: [&str; 2] = ["TrustedLaunch", "ConfidentialVM"];
 const SPOT: &str = "kubernetes.azure.com/scalesetpriority";
 
 /// The reservation profile of the pool.
@@ -55,6 +57,9 @@ pub(super) fn labels(set: &ScaleSet, types: &[String], resource_group: &str) -> 
     if set.spot {
         labels.extend([("scalesetpriority", "spot"), ("priority", "spot")]);
     }
+    // learn.microsoft.com, "Trusted Launch for AKS" and "Use confidential virtual machines in AKS": pods select by it.
+    let security = SECURITY_TYPES.into_iter().find(|known| set.security_type.as_deref() == Some(known));
+    labels.extend(security.map(|security| ("security-type", security)));
     let both = in_both_forms(set, types);
     let build = system.and_then(windows_build).map(|build| (WINDOWS_BUILD_LABEL.to_owned(), build.to_owned()));
     let older = both.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
@@ -246,6 +251,17 @@ mod tests {
         assert_eq!(shown(&spot).len(), 4, "{:?}", shown(&spot));
         let twice = AgentPool { taints: texts(&["kubernetes.azure.com/scalesetpriority=spot:NoSchedule"]), ..own };
         assert_eq!(taints(&spot, Some(&twice)).len(), 1, "AKS lists that of spot pools as the pool's own");
+    }
+
+    #[test]
+    fn nodes_are_labelled_with_the_security_type_of_their_vms() {
+        for (security_type, shown) in
+            [(Some("TrustedLaunch"), true), (Some("ConfidentialVM"), true), (Some("Standard"), false), (None, false)]
+        {
+            let set = ScaleSet { security_type: security_type.map(str::to_owned), ..pool(&[]) };
+            let expected = security_type.filter(|_| shown).map(str::to_owned);
+            assert_eq!(label(&set, "kubernetes.azure.com/security-type"), expected, "{security_type:?}");
+        }
     }
 
     #[test]

@@ -129,6 +129,7 @@ pub(super) fn launch_fingerprint(set: &ScaleSet) -> u64 {
     set.os_disk_gb.hash(&mut hasher);
     set.ephemeral_os_disk.hash(&mut hasher);
     set.storage_account_type.hash(&mut hasher);
+    set.security_type.hash(&mut hasher);
     set.image.hash(&mut hasher);
     set.image_name.hash(&mut hasher);
     (set.spot, set.mixes_priorities, set.cpus_available, set.has_one_thread_per_core).hash(&mut hasher);

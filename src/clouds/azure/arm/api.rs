@@ -170,6 +170,8 @@ pub(in crate::clouds::azure) struct ScaleSet {
     pub(in crate::clouds::azure) has_one_thread_per_core: bool,
     /// The number of IPv4 configurations of the network interface that has the most.
     pub(in crate::clouds::azure) addresses: Option<u32>,
+    /// `virtualMachineProfile.securityProfile.securityType`
+    pub(in crate::clouds::azure) security_type: Option<String>,
 }
 
 /// `properties.orchestrationMode`; scale sets that predate it are uniform.

@@ -61,7 +61,14 @@ struct RawProfile {
     storage_profile: Option<RawStorage>,
     hardware_profile: Option<RawHardware>,
     network_profile: Option<RawNetwork>,
+    security_profile: Option<RawSecurity>,
     capacity_reservation: Option<RawReservation>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RawSecurity {
+    security_type: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -239,6 +246,7 @@ impl TryFrom<RawSet> for ScaleSet {
             cpus_available: hardware.as_ref().and_then(|hardware| hardware.cpus_available).filter(|cpus| *cpus > 0),
             has_one_thread_per_core: hardware.is_some_and(|hardware| hardware.cpus_per_core == Some(1)),
             addresses: profile.network_profile.and_then(RawNetwork::addresses),
+            security_type: profile.security_profile.and_then(|security| security.security_type),
         })
     }
 }

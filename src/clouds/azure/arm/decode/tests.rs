@@ -35,6 +35,7 @@ fn a_scale_set_is_read_in_full() {
                         { "name": "ipconfigv6", "properties": { "privateIPAddressVersion": "IPv6" } } ] } },
                     { "name": "other", "properties": { "ipConfigurations": [{ "name": "ipconfig1" }] } },
                     { "name": "bare" } ] },
+                "securityProfile": { "securityType": "TrustedLaunch", "uefiSettings": { "vTpmEnabled": true } },
                 "storageProfile": { "imageReference": { "id": "/galleries/AKSUbuntu/images/2204gen2containerd" },
                                     "osDisk": { "diskSizeGB": 128, "diffDiskSettings": { "option": "Local" },
                                                 "managedDisk": { "storageAccountType": "Premium_LRS" } } }
@@ -51,6 +52,7 @@ fn a_scale_set_is_read_in_full() {
     assert_eq!((read.os_disk_gb, read.storage_account_type.as_deref()), (Some(128), Some("Premium_LRS")));
     assert_eq!((read.cpus_available, read.has_one_thread_per_core, read.addresses), (Some(4), true, Some(2)));
     assert_eq!(read.image.as_deref(), Some("/galleries/AKSUbuntu/images/2204gen2containerd"));
+    assert_eq!(read.security_type.as_deref(), Some("TrustedLaunch"));
 }
 
 #[test]
