@@ -293,7 +293,10 @@ impl Group {
                 mem::take(&mut launching.requests).into_iter().partition(|request| request.send_by <= self.now);
             launching.requests = waiting;
             if launching.may_launch() {
-                launching.is_granted |= !due.is_empty();
+                if !due.is_empty() {
+                    launching.is_granted = true;
+                    self.reinstate(mem::take(&mut launching.reinstated), launching.zone.as_ref());
+                }
                 due.iter().for_each(|request| self.respond(request, Ok(())));
             } else {
                 let error = launching.error.clone().unwrap_or(WriteError::NotSent);

@@ -53,3 +53,28 @@ fn a_launch_that_was_never_sent_is_given_up_with_its_caller() {
     assert_eq!(machine.group.state().status().target, 3);
     assert!(machine.group.is_idle() && rests(&machine));
 }
+
+/// The caller whose time is up before the launch ends reads the target next (law 4).
+#[test]
+fn what_a_scale_up_puts_back_is_published_before_its_response() {
+    let group = || {
+        let mut group = reading(5, Some(counted(0..3)));
+        (group.min, group.consistency.grows_by) = (5, GrowsBy::Launch);
+        group
+    };
+    let mut machine = Machine::new(group());
+    machine.request(Mutation::Decrease(2));
+    machine.step(Event::Read(machine.read(Ok(group()))));
+    machine.step(Event::Activity(Ok(LaunchActivity::default())));
+    assert_eq!(machine.group.state().status().target, 3);
+    machine.request(Mutation::Increase(3));
+    let effects = machine.step(Event::Read(machine.read(Ok(group()))));
+    assert!(launched(&effects).is_some());
+    assert_eq!(machine.group.state().status().target, 4);
+    machine.pass(6);
+    let effects = machine.step(Event::Woke);
+    assert_eq!(machine.group.state().status().target, 6);
+    let responded = effects.iter().position(|effect| matches!(effect, Effect::Respond(_, Ok(()))));
+    let published = effects.iter().position(|effect| matches!(effect, Effect::Publish));
+    assert!(published < Some(responded.expect("a response")), "{effects:?}");
+}
