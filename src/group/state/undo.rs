@@ -210,7 +210,8 @@ impl GroupState {
         }
     }
 
-    /// Notes that the cloud refused part of a deletion that was sent. That part lowers nothing.
+    /// Notes that the cloud refused part of a deletion that was sent. That part lowers nothing, and where it is all that was
+    /// sent, there is no write of ours to undo. An instance that is going already lowers the capacity all the same.
     pub(crate) fn refuse_deletion<'a>(&mut self, refused: impl IntoIterator<Item = &'a ProviderId>) {
         let in_flight = &self.in_flight;
         let lowers = |id: &&ProviderId| !in_flight.accounting(id).is_uncounted();
@@ -219,6 +220,7 @@ impl GroupState {
         for writes in self.recent_writes.as_mut().into_iter().chain(lost) {
             writes.named = writes.named.saturating_sub(number);
         }
+        self.recent_writes = self.recent_writes.filter(|recent| recent.named > 0 || recent.written.0.is_some());
     }
 
     /// Notes the capacity that a read shows: another client's raise, or a write without a response that took effect.

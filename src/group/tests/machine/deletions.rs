@@ -222,3 +222,29 @@ fn what_only_gives_placeholders_back_is_done_although_the_group_cannot_be_read()
         assert_eq!(written(&effects), Some(4));
     }
 }
+
+/// Another client lowers the capacity to this number, and more instances live. Returns what is written.
+fn raised_back(machine: &mut Machine, lowered: &GroupReading) -> Option<u32> {
+    let mut effects = Vec::new();
+    for listing in 1..=2 {
+        effects.extend(machine.step(Event::Listed(machine.read(Ok(lowered.clone())), ListingKey(listing))));
+        machine.pass(2);
+    }
+    effects.extend(machine.step(Event::Activity(Ok(LaunchActivity::default()))));
+    effects.extend(machine.step(Event::Read(machine.read(Ok(lowered.clone())))));
+    written(&effects)
+}
+
+#[test]
+fn a_deletion_that_the_cloud_refused_is_no_write_to_undo() {
+    let ten = reading(10, Some(counted(0..10)));
+    let mut machine = Machine::new(ten.clone());
+    machine.request(delete(ids(0..1), NodeKind::Registered));
+    machine.step(Event::Read(machine.read(Ok(ten))));
+    machine.step(Event::Deleted(Err(CloudError::refused("delete", "g", "no"))));
+    machine.pass(2);
+    machine.step(Event::Woke);
+    machine.step(Event::ReadBeside(machine.read(Ok(reading(12, Some(counted(0..12))))), None));
+    machine.pass(5);
+    assert_eq!(raised_back(&mut machine, &reading(10, Some(counted(0..12)))), None);
+}
