@@ -51,13 +51,18 @@ impl Observation {
         self.instances.iter().filter(lives).filter(move |one| is_launched(one.id.instance()))
     }
 
-    /// When the youngest launch began of a live instance that it lists, by the cloud's clock.
+    /// When the youngest launch began of a live instance that it lists, by the cloud's clock. That dates it only if it
+    /// lacks no instance whose launch began at about that time or later: a warm pool returns an instance under its ID, and
+    /// a read from before its deletion lists it, too.
     pub(crate) fn shown_until(&self, launches: &[Launched]) -> Option<SystemTime> {
-        let lives = |id: &str| {
+        let lives = |launched: &&Launched| {
             let live = self.instances.iter().filter(|one| one.state != InstanceState::Deleting);
-            live.map(|one| one.id.instance()).any(|listed| listed == id)
+            live.map(|one| one.id.instance()).any(|listed| listed == launched.instance)
         };
-        launches.iter().filter(|launched| lives(&launched.instance)).map(|launched| launched.at).max()
+        let (listed, missing): (Vec<_>, Vec<_>) = launches.iter().partition(lives);
+        let youngest = listed.iter().map(|launched| launched.at).max()?;
+        let is_certain = missing.iter().all(|launched| launched.at + Consistency::LAG <= youngest);
+        is_certain.then_some(youngest)
     }
 
     /// The number of instances that the capacity may count. No write may go below it (law 1). It includes all listed

@@ -230,3 +230,22 @@ fn a_late_deletion_that_looks_like_a_read_that_lags_is_raised_back_to_what_we_wr
     group.see_at(14, 6, all(&[going(0..3), live(3..10)]));
     assert_eq!(group.undone(), Some(9), "seven live, and nine changes nothing if the read lags");
 }
+
+/// A read from before its deletion lists it, too.
+#[test]
+fn an_instance_that_a_warm_pool_returned_dates_no_read_that_lacks_what_was_launched_with_it() {
+    let mut group = Group::new(10, live(0..10));
+    group.terminate(0..1);
+    group.see_at(3, 9, all(&[going(0..1), live(1..10)]));
+    group.see_at(8, 9, live(1..10));
+    group.operations = 10;
+    group.write(9, 12, None);
+    let launched = |number: u32| Launched { instance: id(number).instance().to_owned(), at: wall(14) };
+    let launched = [0, 20, 21].map(launched).to_vec();
+    group.state.learn_activity(LaunchActivity { launched, ..LaunchActivity::default() });
+    // It shows the group as it was before the deletion.
+    group.see_at(18, 10, live(0..10));
+    assert_eq!(plan::raised_capacity(&group.state, 1), Some(13));
+    group.see_at(20, 12, all(&[live(0..10), live(20..22)]));
+    assert_eq!(plan::raised_capacity(&group.state, 1), Some(13));
+}
