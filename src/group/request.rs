@@ -89,7 +89,8 @@ pub(crate) struct Request {
     pub is_cloud_lost: bool,
     /// Named instances that seem to be another cluster's, and why they are not deleted.
     pub foreign: Option<Foreign>,
-    /// The group as it was known when the request was taken. It is not carried out on another one of the same name.
+    /// The group as it was known when the request was taken. No instance is deleted for it in another one of the same
+    /// name.
     pub(super) group: Option<Identity>,
     /// When it came to the group.
     pub(super) arrived: Time,
