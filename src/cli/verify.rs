@@ -40,8 +40,9 @@ pub(super) struct Verify {
     /// The name of the group; SOURCE/NAME where two sources have one of this name.
     #[arg(long, value_name = "NAME", required_unless_present_any = ["demo", "against"])]
     group: Option<String>,
-    /// Measure a simulated group that does what this report shows. Nothing else is read or written.
-    #[arg(long, value_name = "REPORT", conflicts_with_all = ["config", "demo", "group"])]
+    /// Measure a simulated group that does what this report shows. No cloud is called, and no file is written except
+    /// that of --report.
+    #[arg(long, value_name = "REPORT", conflicts_with_all = ["config", "demo", "group", "state"])]
     against: Option<PathBuf>,
     /// Write to the group. Without this, nothing is written.
     #[arg(long)]
@@ -100,7 +101,7 @@ impl Verify {
         let report = Report::read(path).map_err(|error| failed(format!("{}: {error}", path.display())))?;
         let cloud = Simulated::as_seen(0, report.size, report.assumed, &report.behavior);
         let chosen = simulated(cloud, Simulated::AS_SEEN).await?;
-        let state = State::at(self.state.clone().unwrap_or_else(|| default_state(Simulated::AS_SEEN)));
+        let state = State::nowhere();
         let bounds = Bounds { instances_max: self.max_instances };
         let (plan, is_continued) = chosen.choice.plan(&state, bounds).map_err(failed)?;
         let outcome = measure(&chosen, plan, is_continued, state).await?;

@@ -80,11 +80,9 @@ impl Choice {
     pub fn plan(&self, state: &State, bounds: Bounds) -> Result<(Plan, bool), ChoiceError> {
         let reading = &self.reading;
         match state.left()? {
-            Some(Found { group, .. }) if group != reading.name => {
-                Err(ChoiceError::OtherGroup { path: state.path().to_owned(), group })
-            }
+            Some((Found { group, .. }, path)) if group != reading.name => Err(ChoiceError::OtherGroup { path, group }),
             // What a run that was killed left need not look like a group that is at rest.
-            Some(found) if reading.hints.is_set_aside => Ok((Plan::restoring(found, bounds.instances_max), true)),
+            Some((found, _)) if reading.hints.is_set_aside => Ok((Plan::restoring(found, bounds.instances_max), true)),
             _ => match plan(reading, bounds) {
                 Ok(plan) => Ok((plan, false)),
                 Err(why) => Err(ChoiceError::Ineligible(reading.name.clone(), why)),

@@ -52,34 +52,33 @@ pub enum StateError {
     },
 }
 
-/// The file of a run. It exists from before its first write until the group is restored.
+/// The file of a run. It exists from before its first write until the group is restored. `None` for a simulated group,
+/// which is gone with the process, so that no other run can restore it.
 #[derive(Clone, Debug)]
-pub struct State(PathBuf);
+pub struct State(Option<PathBuf>);
 
 impl State {
     /// In this file.
     pub fn at(path: PathBuf) -> Self {
-        Self(path)
+        Self(Some(path))
     }
 
-    /// Where it is.
-    pub fn path(&self) -> &Path {
-        &self.0
+    /// In no file.
+    pub fn nowhere() -> Self {
+        Self(None)
     }
 
-    /// What a run that was killed had found; `None` if there was none.
+    /// What a run that was killed had found, and its file; `None` if there was none.
     ///
     /// # Errors
     ///
     /// If there is a file that cannot be read.
-    pub fn left(&self) -> Result<Option<Found>, StateError> {
-        if !self.0.exists() {
-            return Ok(None);
-        }
-        let text = read_file(&self.0, CONFIG_FILE).map_err(|error| self.io(error))?;
+    pub fn left(&self) -> Result<Option<(Found, PathBuf)>, StateError> {
+        let Some(path) = self.0.as_ref().filter(|path| path.exists()) else { return Ok(None) };
+        let text = read_file(path, CONFIG_FILE).map_err(|error| io_error(path, error))?;
         match serde_saphyr::from_str(&String::from_utf8_lossy(&text)) {
-            Ok(found) => Ok(Some(found)),
-            Err(error) => Err(StateError::Invalid { path: self.0.clone(), reason: error.to_string() }),
+            Ok(found) => Ok(Some((found, path.clone()))),
+            Err(error) => Err(StateError::Invalid { path: path.clone(), reason: error.to_string() }),
         }
     }
 
@@ -89,14 +88,15 @@ impl State {
     ///
     /// If it cannot be written.
     pub fn keep(&self, found: &Found) -> Result<(), StateError> {
-        let invalid = |reason: String| StateError::Invalid { path: self.0.clone(), reason };
+        let Some(path) = &self.0 else { return Ok(()) };
+        let invalid = |reason: String| StateError::Invalid { path: path.clone(), reason };
         let text = serde_saphyr::to_string(found).map_err(|error| invalid(error.to_string()))?;
         let write = || {
-            let mut file = File::create(&self.0)?;
+            let mut file = File::create(path)?;
             file.write_all(text.as_bytes())?;
             file.sync_all()
         };
-        write().map_err(|error| self.io(error))
+        write().map_err(|error| io_error(path, error))
     }
 
     /// The group is as it was found.
@@ -105,13 +105,14 @@ impl State {
     ///
     /// If the file cannot be removed.
     pub fn forget(&self) -> Result<(), StateError> {
-        match fs::remove_file(&self.0) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(self.io(error)),
+        let Some(path) = &self.0 else { return Ok(()) };
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error(path, error)),
             _ => Ok(()),
         }
     }
+}
 
-    fn io(&self, error: io::Error) -> StateError {
-        StateError::Io { path: self.0.clone(), error }
-    }
+fn io_error(path: &Path, error: io::Error) -> StateError {
+    StateError::Io { path: path.to_owned(), error }
 }

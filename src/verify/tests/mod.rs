@@ -5,6 +5,7 @@ mod odd;
 mod stops;
 mod verdicts;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -100,15 +101,19 @@ impl Bench {
         Self { simulated, folder: tempfile::tempdir().expect("a folder"), declared: None }
     }
 
+    fn state_file(&self) -> PathBuf {
+        self.folder.path().join("state.yaml")
+    }
+
     fn state(&self) -> State {
-        State::at(self.folder.path().join("state.yaml"))
+        State::at(self.state_file())
     }
 
     /// Runs to the end, or until the witness stops it.
     async fn run(&self, cloud: &dyn VerifiableCloud, witness: &mut Witness) -> Outcome {
         tokio::time::sleep(HISTORY).await;
         let reading = cloud.observe(&GroupName(GROUP.into())).await.expect("read").expect("a group");
-        let left = self.state().left().expect("readable");
+        let left = self.state().left().expect("readable").map(|(found, _)| found);
         let found = left.clone().unwrap_or_else(|| {
             plan(&reading, Bounds { instances_max: INSTANCES_MAX_DEFAULT }).expect("eligible").found
         });
@@ -142,7 +147,7 @@ impl Bench {
             (group.capacity(), group.live())
         });
         assert_eq!((capacity, live), (SIZE, SIZE), "capacity and live instances\n{log}");
-        assert!(!self.state().path().exists(), "the file is gone");
+        assert!(!self.state_file().exists(), "the file is gone");
     }
 }
 
