@@ -103,11 +103,10 @@ async fn call(
     let (mut head, body) = request.into_parts();
     head.extensions.insert(Arrival(arrival));
     let limit = MessageLimit::of(head.uri.path());
-    let received = match timeout_at(until.min(arrival + CALL.time()), receive(client, body, &limit)).await {
+    let complete_by = until.min(arrival + CALL.time());
+    let received = match timeout_at(complete_by, receive(client, body, &limit)).await {
         Ok(received) => received,
-        Err(_elapsed) => {
-            Err(Status::deadline_exceeded(format!("the request was not complete within {:?}", CALL.time())))
-        }
+        Err(_elapsed) => Err(incomplete(complete_by - arrival)),
     };
     // What the message decodes to is held until the call has ended.
     let (body, _held, under_way) = match received {
@@ -119,6 +118,12 @@ async fn call(
     let response = held(port, client, response).await;
     under_way.into_iter().for_each(CallUnderWay::finish);
     response
+}
+
+/// The status of a request whose body took too long.
+fn incomplete(limit: Duration) -> Status {
+    let whose = if limit < CALL.time() { ", the deadline of the call" } else { "" };
+    Status::deadline_exceeded(format!("the request was not complete within {limit:?}{whose}"))
 }
 
 /// Responds to a request that streams. It keeps its place until the response ends: nothing else limits what waits in a
@@ -255,8 +260,7 @@ impl hyper::body::Body for StreamBody {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         if self.limit.as_mut().poll(cx).is_ready() {
-            let message = format!("the request was not complete within {:?}", CALL.time());
-            return Poll::Ready(Some(Err(Status::deadline_exceeded(message))));
+            return Poll::Ready(Some(Err(incomplete(CALL.time()))));
         }
         let frame = match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
             None => return Poll::Ready(None),

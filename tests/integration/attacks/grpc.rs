@@ -156,6 +156,21 @@ async fn a_long_head_is_refused() {
     assert_eq!((status(7 * 1024).await, status(9 * 1024).await), (200, 431), "a head has 8 KiB at most");
 }
 
+#[tokio::test]
+async fn a_request_that_is_not_complete_in_time_is_refused_with_the_limit_that_passed() {
+    let server = Server::start(&["--demo"]);
+    let refused = async |timeout: &'static str| {
+        let mut client = http2(server.grpc()).await.ready().await.expect("connected");
+        let mut request = call("NodeGroups");
+        request.headers_mut().insert("grpc-timeout", timeout.parse().expect("a value"));
+        let (response, _unfinished) = client.send_request(request, false).expect("sent");
+        let response = response.await.expect("a response");
+        response.headers()["grpc-message"].to_str().expect("text").replace("%20", " ")
+    };
+    assert_eq!(refused("500m").await, "the request was not complete within 500ms, the deadline of the call");
+    assert_eq!(refused("20S").await, "the request was not complete within 10s");
+}
+
 /// Sends a whole request on a connection of its own, and returns the response's HTTP status and its code.
 async fn send(address: SocketAddr, method: &str, message: &Bytes) -> (u16, Option<Code>) {
     let length = u32::try_from(message.len()).expect("short").to_be_bytes();
