@@ -200,7 +200,9 @@ impl Cloud for Azure {
     }
 
     async fn denied_calls(&self) -> Vec<DeniedCall> {
-        self.denied_polls().await
+        let mut denied = self.denied_polls().await;
+        denied.extend(self.denied_size_lists().await);
+        denied
     }
 
     async fn identity(&self) -> Result<Option<String>, CloudError> {

@@ -11,7 +11,7 @@ use super::arm::Size;
 use super::arm::operations::LIST_SKUS;
 use super::sizes::{instance_type, quota_cpus, size_key};
 use super::{Azure, launch_spec};
-use crate::cloud::{CloudError, InstanceType};
+use crate::cloud::{CloudError, DeniedCall, InstanceType};
 
 /// How long a list is used.
 const LIST_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
@@ -113,6 +113,23 @@ impl Azure {
             return Err(CloudError::refused(LIST_SKUS, &self.settings.resource_group, message));
         }
         Ok(locations)
+    }
+
+    /// The denied lists of sizes, one for each location. What was read was not denied.
+    pub(super) async fn denied_size_lists(&self) -> Vec<DeniedCall> {
+        const LOSS: &str = "templates rely on tables, which lack newer VM sizes, and groups are offered up to their \
+                            own maximum, whatever the quotas leave";
+        let mut denied = Vec::new();
+        for location in self.locations().await.unwrap_or_default() {
+            if self.size_list(&location, &[]).await.is_ok() {
+                continue;
+            }
+            // A failure that is remembered is not the cloud's own error.
+            if let Err(error @ CloudError::Denied(_)) = self.api.list_sizes(&location).await {
+                denied.push(DeniedCall { error, loss: LOSS });
+            }
+        }
+        denied
     }
 
     /// The sizes of a location. Reads them again if the list is old or lacks a wanted size.

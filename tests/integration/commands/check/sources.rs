@@ -168,6 +168,20 @@ async fn scale_sets_whose_vms_cannot_be_read_are_named_by_check_and_by_a_server(
     assert_eq!(found.code, Some(1));
 }
 
+#[tokio::test]
+async fn what_is_lost_without_the_permission_to_list_vm_sizes_is_named() {
+    let emulator = Arm::start(Arc::new(Simulated::with_groups(7, [GroupPlan::azure("pool").sized(0, 10, 2)])));
+    let config = config(&emulator, &["0:10:pool"], "");
+    check(&config).has_no("error");
+    emulator.script("GET", "/skus", 99, denied("Microsoft.Compute/skus/read"));
+    let found = check(&config);
+    found.has(
+        "error here a call that `headcount serve` makes is not permitted: denied: ",
+        &["Microsoft.Compute/skus/read", "templates rely on tables", "azure-role.json"],
+    );
+    assert_eq!(found.code, Some(1));
+}
+
 /// No task of the server has the group yet: only listings show it.
 #[tokio::test]
 async fn a_scale_set_that_was_never_understood_is_named_by_groups_and_by_a_server() {
