@@ -19,7 +19,7 @@ use crate::cloud::{
     Listing, Missing, ProviderId, Provisioning, Quota, Quotas, ReadOnlyCloud, Recognition,
 };
 use crate::fleet::options::Options;
-use crate::fleet::{GroupKey, LivePolicies, NODE_AGE, TemplateBuilder, ZonePolicy};
+use crate::fleet::{BuiltTemplate, GroupKey, LivePolicies, NODE_AGE, TemplateBuilder, ZonePolicy};
 use crate::template::NodeTemplate;
 
 /// How long one source or the cluster may take to respond.
@@ -111,6 +111,8 @@ pub(super) struct CollectedGroup {
     /// By its tags or the configuration.
     pub(super) options: Options,
     pub(super) template: Result<NodeTemplate, String>,
+    /// The cloud's error, if that is why there is no template.
+    pub(super) undescribed: Option<CloudError>,
     /// The part of its capacity that no VM fills, in a scale set in which nothing runs. `None` where it was not read.
     pub(super) unfilled: Option<u32>,
     /// Why its instances cannot be read, where the listing lacks them.
@@ -226,7 +228,7 @@ async fn listed(
             .partition(|(_, identity)| identity.is_some() && *identity == own);
         let (shares_name, also_in) = (!others.is_empty(), same.first().map(|(other, _)| Arc::clone(other)));
         let id = if shares_name { format!("{source}/{}", reading.name) } else { reading.name.to_string() };
-        let template = builder.build_one(&id, &whole, zone.as_ref()).await.template;
+        let BuiltTemplate { template, cause: undescribed, .. } = builder.build_one(&id, &whole, zone.as_ref()).await;
         let foreign_instances = match nodes {
             Some(nodes) => foreign_instances(cloud, &whole, nodes).await,
             None => 0,
@@ -250,6 +252,7 @@ async fn listed(
             reading,
             options,
             template,
+            undescribed,
             unfilled,
             unread,
             quota,

@@ -45,7 +45,7 @@ fn of_failed_listing(source: &CollectedSource, failure: &ListingFailure) -> Find
 }
 
 /// What to do about a failed call.
-fn remedy(error: &CloudError, family: Family) -> String {
+pub(super) fn remedy(error: &CloudError, family: Family) -> String {
     let rights = match family {
         Family::Aws => "deploy/aws-iam-policy.json",
         Family::Azure => "deploy/azure-role.json",
@@ -105,7 +105,7 @@ fn of_listed(source: &CollectedSource, listed: &CollectedListing) -> Vec<Finding
         let what = format!("a call that `headcount serve` makes is not permitted: {error}; without it, {loss}");
         findings.push(Finding::error(Code::PERMISSION, &source.name, what, remedy(error, source.family)));
     }
-    findings.extend(listed.groups.iter().flat_map(groups::findings));
+    findings.extend(listed.groups.iter().flat_map(|group| groups::findings(group, source.family)));
     findings.push(served(source, listed));
     findings
 }

@@ -3,7 +3,8 @@
 use super::code::Code;
 use super::collected::CollectedGroup;
 use super::finding::Finding;
-use crate::cloud::Permit;
+use super::findings::remedy;
+use crate::cloud::{CloudError, Family, Permit};
 use crate::instance_types::Provenance;
 use crate::template::spread;
 use crate::template::{NodeTemplate, Value};
@@ -16,7 +17,7 @@ const CA_GPUS: [&str; 5] =
     ["nvidia.com/gpu", "habana.ai/gaudi", "gpu.intel.com/xe", "amd.com/gpu", "microsoft.com/directx"];
 
 /// The findings of a group.
-pub(super) fn findings(group: &CollectedGroup) -> Vec<Finding> {
+pub(super) fn findings(group: &CollectedGroup, family: Family) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(shared_name(group));
     findings.extend(matched_twice(group));
@@ -31,7 +32,7 @@ pub(super) fn findings(group: &CollectedGroup) -> Vec<Finding> {
     findings.extend(launches_refused(group));
     findings.extend(zones(group));
     findings.extend(mixed_types(group));
-    findings.push(template(group));
+    findings.push(template(group, family));
     findings
 }
 
@@ -218,12 +219,23 @@ pub(super) fn gpus_by_driver(group: &CollectedGroup, gpu_label: &str) -> Option<
     })
 }
 
-fn template(group: &CollectedGroup) -> Finding {
-    let template = match &group.template {
-        Err(reason) => {
-            let what = format!("no template can be built, so it cannot grow from zero: {reason}");
-            return Finding::error(Code::TEMPLATE, &group.id, what, "");
+/// A group without a template.
+fn no_template(group: &CollectedGroup, family: Family, reason: &str) -> Finding {
+    let (why, advice) = match &group.undescribed {
+        Some(CloudError::NotFound(_) | CloudError::Refused(_)) => {
+            (reason, "correct what the group launches from".to_owned())
         }
+        Some(error) => (reason, remedy(error, family)),
+        // `TemplateError` says after a semicolon what to do.
+        None => reason.split_once("; ").map_or((reason, String::new()), |(why, advice)| (why, advice.to_owned())),
+    };
+    let what = format!("no template can be built, so it cannot grow from zero: {why}");
+    Finding::error(Code::TEMPLATE, &group.id, what, advice)
+}
+
+fn template(group: &CollectedGroup, family: Family) -> Finding {
+    let template = match &group.template {
+        Err(reason) => return no_template(group, family, reason),
         Ok(template) => template,
     };
     if let Some(unread) = &template.unread {

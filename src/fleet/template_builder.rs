@@ -34,6 +34,8 @@ pub(super) struct TemplateJob {
 pub struct BuiltTemplate {
     /// The template, or why there is none.
     pub template: Result<NodeTemplate, String>,
+    /// The cloud's error, if that is why there is no template.
+    pub cause: Option<CloudError>,
     /// Whether the cloud failed to return something that it may return a little later.
     pub retry_soon: bool,
     /// Whether what the group launches can change without the group changing.
@@ -87,7 +89,7 @@ impl TemplateBuilder {
                         "building the node template panicked; it will be tried again"
                     );
                     let reason = "a bug in Headcount stopped the build; see the log, and report it".to_owned();
-                    BuiltTemplate { template: Err(reason), retry_soon: true, is_floating: false }
+                    BuiltTemplate { template: Err(reason), cause: None, retry_soon: true, is_floating: false }
                 });
                 let _keeper_ended = job.reply.send(built);
                 drop(place);
@@ -107,8 +109,9 @@ impl TemplateBuilder {
     pub async fn build_one(&self, id: &str, reading: &GroupReading, zone: Option<&ZoneName>) -> BuiltTemplate {
         let building = timeout(READ_LIMIT * 2, self.try_build(id, reading, zone)).await;
         building.unwrap_or_else(|_elapsed| {
-            let reason = "the cloud did not describe what the node group launches in time".to_owned();
-            BuiltTemplate { template: Err(reason), retry_soon: true, is_floating: false }
+            let reason = "the cloud did not describe what the node group launches in time";
+            let cause = Some(CloudError::unreachable("launch spec", reading.name.as_str(), reason));
+            BuiltTemplate { template: Err(reason.to_owned()), cause, retry_soon: true, is_floating: false }
         })
     }
 
@@ -117,11 +120,12 @@ impl TemplateBuilder {
             Ok(launch) => launch,
             Err(error) => {
                 let retry_soon = error.may_pass();
-                return BuiltTemplate { template: Err(error.to_string()), retry_soon, is_floating: false };
+                let template = Err(error.to_string());
+                return BuiltTemplate { template, cause: Some(error), retry_soon, is_floating: false };
             }
         };
         if let Some(reason) = awaited(&launch).filter(|_| self.waits) {
-            return BuiltTemplate { template: Err(reason), retry_soon: true, is_floating: false };
+            return BuiltTemplate { template: Err(reason), cause: None, retry_soon: true, is_floating: false };
         }
         match zone {
             Some(zone) => launch.zones = vec![zone.to_string()],
@@ -130,7 +134,7 @@ impl TemplateBuilder {
         let looked_up = self.look_up(&launch).await;
         let retry_soon = launch.is_provisional || looked_up.is_err_and(|error| error.may_pass());
         let template = self.describe(id, reading, zone, &launch).map_err(|error| error.to_string());
-        BuiltTemplate { template, retry_soon, is_floating: launch.is_floating }
+        BuiltTemplate { template, cause: None, retry_soon, is_floating: launch.is_floating }
     }
 
     fn describe(

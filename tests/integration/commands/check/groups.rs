@@ -61,7 +61,10 @@ async fn a_group_whose_machines_cannot_be_described_is_an_error_and_comes_first(
     let emulator = aws([plan("good"), plan("template")]);
     emulator.group_details("template", |details| details.launch = Launch::MissingTemplate);
     let found = check(&config(&emulator, &["0:10:good", "0:10:template"], ""));
-    found.has("error template no template can be built, so it cannot grow from zero: ", &["launch template"]);
+    found.has(
+        "error template no template can be built, so it cannot grow from zero: ",
+        &["launch template", "— correct what the group launches from"],
+    );
     found.has("ok good", &[]);
     let severities: Vec<_> = found.lines.iter().filter_map(|line| line.split(' ').next()).collect();
     assert_eq!(severities, ["error", "ok", "ok", "ok", "ok"]);
@@ -87,6 +90,17 @@ async fn a_managed_node_group_that_eks_does_not_describe_is_a_warning_and_has_a_
     let unread = table.lines().find(|line| line.starts_with("unread ")).unwrap_or_default();
     let parts = ["labels and taints of the managed node group w1", "not read: unreachable"];
     assert!(parts.iter().all(|part| unread.contains(part)), "{table}\n{stderr}");
+}
+
+#[tokio::test]
+async fn a_type_that_neither_a_table_nor_the_cloud_has_is_an_error_with_advice() {
+    let emulator = aws([plan("odd")]);
+    let unknown = Override { instance_type: Some("x9.huge".to_owned()), ..Override::default() };
+    emulator.group_details("odd", |details| details.overrides = vec![unknown]);
+    check(&config(&emulator, &["0:10:odd"], "")).has(
+        "error odd no template can be built, so it cannot grow from zero: instance type x9.huge is unknown",
+        &["unknown — add it to a table under instanceTypes"],
+    );
 }
 
 #[tokio::test]
