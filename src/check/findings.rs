@@ -3,7 +3,7 @@
 use super::code::Code;
 use super::collected::{Collected, CollectedListing, CollectedSource, ListingFailure};
 use super::finding::Finding;
-use super::{autoscaler, groups, prices};
+use super::{autoscaler, groups, kubernetes_remedy, prices};
 use crate::cloud::{AdverseKind, AdverseSetting, CloudError, DeniedCall, Family};
 
 /// All findings, source by source, the worst of each first.
@@ -164,8 +164,10 @@ fn kubernetes(collected: &Collected) -> Option<Finding> {
     Some(match collected.kubernetes.as_ref()? {
         Ok(read) => Finding::ok(Code::KUBERNETES, "kubernetes", format!("{read} can be read"), ""),
         Err(reason) => {
-            let advice = "nothing is learned from nodes, and nodes are not compared with the cloud's instances; \
-                          deploy/kubernetes-rbac.yaml has the permissions";
+            let advice = format!(
+                "nothing is learned from nodes, and nodes are not compared with the cloud's instances; {}",
+                kubernetes_remedy(reason)
+            );
             Finding::warning(
                 Code::KUBERNETES,
                 "kubernetes",
@@ -211,6 +213,20 @@ mod tests {
 
     #[test]
     fn the_worst_findings_of_a_source_come_first() {
+    #[test]
+    fn permissions_are_advised_where_the_kubernetes_api_refuses_and_the_network_where_it_does_not_respond() {
+        for (reason, advised) in [
+            ("list nodes: 403 Forbidden: no", "grant what deploy/kubernetes-rbac.yaml lists"),
+            ("list nodes: 401 Unauthorized; the API server does not", "renew the token or the certificate"),
+            ("list nodes: cannot connect to 10.0.0.1:443: connection refused", "and the network to it"),
+        ] {
+            let collected = Collected { kubernetes: Some(Err(reason.to_owned())), ..Collected::default() };
+            let found: Vec<String> = findings(&collected).iter().map(Finding::sentence).collect();
+            let is_it = |line: &String| line.contains(reason) && line.ends_with(advised);
+            assert!(found.iter().any(is_it), "{advised} in {found:#?}");
+        }
+    }
+
         let setting = AdverseSetting {
             group: GroupName::from("web"),
             kind: AdverseKind::Resizes,

@@ -63,6 +63,17 @@ pub struct CheckInput<'a> {
     pub environment: &'a (dyn Fn(&str) -> Option<String> + Sync),
 }
 
+/// What to do if the Kubernetes API cannot be read for this reason. `KubernetesError` writes the status so.
+fn kubernetes_remedy(reason: &str) -> &'static str {
+    if reason.contains("403 Forbidden") {
+        "grant what deploy/kubernetes-rbac.yaml lists"
+    } else if reason.contains("401 Unauthorized") {
+        "renew the token or the certificate"
+    } else {
+        "check the API server, its address (kubernetes.kubeconfig) and the network to it"
+    }
+}
+
 /// Checks everything. Sources come in their order, the worst findings of each first.
 pub async fn check(input: &CheckInput<'_>) -> Vec<Finding> {
     findings::findings(&collected::collect(input).await)

@@ -63,9 +63,7 @@ impl AutoscalerArguments {
                 let origin = format!("Deployment {namespace}/{}", container.deployment);
                 autoscaler.read_container(&container, origin);
             }
-            Ok(None) => {
-                autoscaler.unread.push(format!("no Deployment in the namespace {namespace} runs cluster-autoscaler"));
-            }
+            Ok(None) => autoscaler.not_in(namespace),
             Err(error) => autoscaler.unread.push(error.to_string()),
         }
     }

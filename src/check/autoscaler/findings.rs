@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::{Autoscaler, Calls};
+use super::{Autoscaler, Calls, NO_DEPLOYMENT};
 use crate::check::code::Code;
 use crate::check::collected::Collected;
 use crate::check::finding::Finding;
-use crate::check::prices;
+use crate::check::{kubernetes_remedy, prices};
 use crate::cloud::Family;
 use crate::cloud::in_tree::{IGNORE_LABEL_GONE, IN_TREE_FLAGS};
 use crate::grpc::Dialect;
@@ -55,8 +55,10 @@ fn known(autoscaler: &Autoscaler) -> Option<Finding> {
         return None;
     }
     let what = format!("its flags are not checked: {}", autoscaler.unread.join("; "));
-    let advice = "pass its manifest with --ca-deployment, name its namespace with --ca-namespace, or grant what \
-                  deploy/kubernetes-rbac.yaml lists";
+    let mut advice = "pass its manifest with --ca-deployment, or name its namespace with --ca-namespace".to_owned();
+    if let Some(reason) = autoscaler.unread.iter().find(|reason| !reason.starts_with(NO_DEPLOYMENT)) {
+        advice = format!("{}, or {advice}", kubernetes_remedy(reason));
+    }
     Some(Finding::warning(Code::CA_KNOWN, SUBJECT, what, advice))
 }
 

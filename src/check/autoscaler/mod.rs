@@ -21,6 +21,9 @@ use crate::kubernetes::{AutoscalerContainer, Flag, parse_flags};
 const BACKOFF_INITIAL: Duration = Duration::from_secs(5 * 60);
 const BACKOFF_MAX: Duration = Duration::from_secs(30 * 60);
 
+/// How the reason begins where a namespace has no Deployment of the Cluster Autoscaler.
+const NO_DEPLOYMENT: &str = "no Deployment in the namespace";
+
 /// Why the arguments about the Cluster Autoscaler cannot be used.
 #[derive(Debug, Error)]
 pub enum AutoscalerError {
@@ -105,6 +108,11 @@ impl Autoscaler {
         let refused =
             document.groups.iter().filter_map(|group| Some((group.id.clone(), group.launches_refused.clone()?)));
         self.launches_refused = refused.collect();
+    }
+
+    /// No Deployment of this namespace runs the Cluster Autoscaler.
+    pub fn not_in(&mut self, namespace: &str) {
+        self.unread.push(format!("{NO_DEPLOYMENT} {namespace} runs cluster-autoscaler"));
     }
 
     /// Sets the release, which overrides that of the Deployment.

@@ -74,8 +74,17 @@ fn from_1_37_on_only_balancing_labels_help() {
 
 #[test]
 fn a_deployment_that_cannot_be_read_is_a_warning_with_what_is_lost() {
-    let autoscaler = Autoscaler { unread: vec!["list Deployments: 403 Forbidden".to_owned()], ..Autoscaler::default() };
-    has(&lines(&autoscaler, Collected::default()), "warning HC505", "its flags are not checked: list Deployments: 403");
+    let found = |reason: &str| {
+        let autoscaler = Autoscaler { unread: vec![reason.to_owned()], ..Autoscaler::default() };
+        lines(&autoscaler, Collected::default())
+    };
+    let denied = found("list Deployments: 403 Forbidden");
+    has(&denied, "warning HC505", "its flags are not checked: list Deployments: 403");
+    has(&denied, "warning HC505", "grant what deploy/kubernetes-rbac.yaml lists, or pass its manifest");
+    has(&found("list Deployments: connection refused"), "warning HC505", "the network to it, or pass its manifest");
+    let mut elsewhere = Autoscaler::default();
+    elsewhere.not_in("kube-system");
+    has(&lines(&elsewhere, Collected::default()), "warning HC505", "runs cluster-autoscaler — pass its manifest");
 }
 
 #[test]
