@@ -217,7 +217,7 @@ async fn listed(
     };
     let quotas = match timeout(PATIENCE, cloud.quotas()).await {
         Ok(quotas) => quotas,
-        Err(_elapsed) => Err(no_response("quotas", source)),
+        Err(_elapsed) => Err(no_response("source", source, "the quotas of the account")),
     };
     let group = |served: Served| async {
         let Served { whole, zone, reading } = served;
@@ -269,17 +269,19 @@ async fn listed(
     let (settings, denied_calls) =
         join(timeout(PATIENCE, cloud.adverse_settings()), timeout(PATIENCE, cloud.denied_calls())).await;
     let adverse_settings = settings.unwrap_or_else(|_elapsed| AdverseSettings {
-        unread: vec![no_response("the settings of groups", source)],
+        unread: vec![no_response("source", source, "the settings of its groups")],
         ..AdverseSettings::default()
     });
-    let denied_calls = denied_calls.map_err(|_elapsed| no_response("calls that only check permissions", source));
+    let denied_calls = denied_calls.map_err(|_elapsed| no_response("source", source, "what is permitted"));
     let Listing { broken, absent, .. } = listing;
     let (warnings, quotas_unread) = (cloud.warnings(), quotas.err());
     CollectedListing { groups, broken, absent, warnings, adverse_settings, denied_calls, quotas_unread }
 }
 
-fn no_response(what: &'static str, source: &str) -> CloudError {
-    CloudError::unreachable(what, source, format!("no response within {} s", PATIENCE.as_secs()))
+/// The error of a source or group whose cloud did not respond to the calls that read this.
+pub(super) fn no_response(kind: &'static str, name: &str, what: &str) -> CloudError {
+    let message = format!("the cloud did not respond within {} s to the calls that read {what}", PATIENCE.as_secs());
+    CloudError::unreachable(kind, name, message)
 }
 
 /// The scarcest quota of a group, and the number of nodes that it leaves room for.
@@ -299,7 +301,7 @@ async fn unfilled(cloud: &ReadOnlyCloud, listed: &GroupReading) -> Result<Option
         return Ok(None);
     }
     let read = timeout(PATIENCE, cloud.observe(&listed.name)).await;
-    let read = read.unwrap_or_else(|_elapsed| Err(no_response("the instances of", listed.name.as_str())))?;
+    let read = read.unwrap_or_else(|_elapsed| Err(no_response("node group", listed.name.as_str(), "its instances")))?;
     let at_rest = read.filter(|reading| reading.provisioning == Provisioning::Succeeded);
     Ok(at_rest.and_then(|reading| {
         let listed = reading.instances?.len() + usize::try_from(reading.without_id).unwrap_or(usize::MAX);

@@ -180,6 +180,7 @@ fn kubernetes(collected: &Collected) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::collected::no_response;
     use super::super::finding::Severity::{self, Error, Warning};
     use super::*;
     use crate::cloud::{AdverseKind, AdverseSetting, AdverseSettings, Fault, GroupName};
@@ -193,7 +194,7 @@ mod tests {
 
     #[test]
     fn what_was_not_read_is_a_finding() {
-        let late = |what| CloudError::unreachable(what, "us", "no response within 60 s");
+        let late = |what| no_response("source", "us", what);
         let listed = CollectedListing {
             denied_calls: Err(late("permissions")),
             adverse_settings: AdverseSettings { unread: vec![late("settings")], ..AdverseSettings::default() },
@@ -202,17 +203,16 @@ mod tests {
         };
         let found: Vec<String> = found(Ok(listed)).into_iter().map(|(.., sentence)| sentence).collect();
         for (start, what) in [
-            ("its permissions cannot be checked", "permissions us"),
-            ("cannot be checked for settings", "settings us"),
-            ("the quotas of the account cannot be read", "quotas us"),
+            ("its permissions cannot be checked", "permissions"),
+            ("cannot be checked for settings", "settings"),
+            ("the quotas of the account cannot be read", "quotas"),
         ] {
-            let is_it = |line: &String| line.starts_with(start) && line.contains(what) && line.contains("within 60 s");
+            let late = format!("source us: the cloud did not respond within 60 s to the calls that read {what}");
+            let is_it = |line: &String| line.starts_with(start) && line.contains(&late);
             assert!(found.iter().any(is_it), "{start} in {found:#?}");
         }
     }
 
-    #[test]
-    fn the_worst_findings_of_a_source_come_first() {
     #[test]
     fn permissions_are_advised_where_the_kubernetes_api_refuses_and_the_network_where_it_does_not_respond() {
         for (reason, advised) in [
@@ -227,6 +227,8 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_worst_findings_of_a_source_come_first() {
         let setting = AdverseSetting {
             group: GroupName::from("web"),
             kind: AdverseKind::Resizes,
