@@ -13,17 +13,13 @@ use crate::config::migrate::{InTree, MigrateError, from_deployment, migrate};
 /// Reads the flags of the Cluster Autoscaler from its Deployment, or from the command line. Calls nothing and writes
 /// nothing.
 #[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("before").required(true).args(["deployment", "flags"]))]
 pub(super) struct Migrate {
     /// The manifest of the Cluster Autoscaler, as `kubectl get deployment -o yaml` prints it; - for stdin.
-    #[arg(long, value_name = "FILE", conflicts_with = "flags")]
+    #[arg(long, value_name = "FILE")]
     deployment: Option<PathBuf>,
     /// The flags of the Cluster Autoscaler, such as --cloud-provider=aws --nodes=1:10:my-asg.
-    #[arg(
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "FLAGS",
-        required_unless_present = "deployment"
-    )]
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FLAGS")]
     flags: Vec<String>,
 }
 

@@ -49,7 +49,10 @@ fn flags_are_read_from_the_command_line_and_errors_exit_with_2() {
     for wrong in [&["migrate"][..], &["migrate", "--cloud-provider=gce"], &["migrate", "--deployment", "nowhere.yaml"]]
     {
         let output = run(wrong);
-        assert_eq!(output.status.code(), Some(2), "{wrong:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}: {stderr}");
+        let is_without = wrong.len() == 1;
+        assert!(!is_without || stderr.contains("--deployment <FILE>"), "both ways are named: {stderr}");
     }
 }
 
