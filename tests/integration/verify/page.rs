@@ -36,6 +36,7 @@ a simulated cloud does not wait, so this takes seconds. On a real cloud, it take
    It has the minimum 0, at most INSTANCES instances, and room for OWN more. Give it the tag `headcount-verify` with the value `allowed`.
 2. Grant the credentials [deploy/aws-iam-policy-verify.json](../deploy/aws-iam-policy-verify.json) or
    [deploy/azure-role-verify.json](../deploy/azure-role-verify.json). On AWS, writes are granted to groups with that tag alone.
+   Assign the Azure role for the subscription, because operations and VM sizes belong to it. The role then permits writes to every scale set there.
 3. Name the group in `headcount.yaml`, and let `headcount verify --config headcount.yaml --group NAME` say what it would do and what that costs. Nothing is
    written. It refuses any other group, and says why.
 4. Add `--allow-writes`. Laws 1 and 11 do not hold for this group meanwhile. Each row of the table is what was assumed, what was seen and the verdict:

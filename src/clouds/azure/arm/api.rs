@@ -8,8 +8,9 @@ use async_trait::async_trait;
 use crate::cloud::{Budget, CloudError, OperationHandle, Progress};
 use crate::clouds::azure::throttle::Pace;
 
-/// The permissions that Headcount needs, in the order of `ScaleSetApi`: the custom role. SKUs belong to the
-/// subscription and operations to a location; everything else can be granted for the resource group.
+/// The permissions that Headcount needs, in the order of `ScaleSetApi`: the custom role. SKUs, usages
+/// and operations belong to the subscription, node pools to the resource group of their cluster; everything else can be
+/// granted for that of the scale sets.
 pub const ROLE_ACTIONS: [&str; 10] = [
     "Microsoft.Compute/virtualMachineScaleSets/read",
     "Microsoft.Compute/virtualMachineScaleSets/virtualMachines/read",
