@@ -12,7 +12,7 @@ use super::rust_files;
 const MEANINGS: &str = include_str!("log_lines.yaml");
 
 const INTRODUCTION: &str = "\
-Every message above debug level is here, with its level and its fields. `group` is the ID that the Cluster Autoscaler (\"CA\") sees, or the
+Every message above debug level is here, and one of debug level, each with its level and its fields. `group` is the ID that the Cluster Autoscaler (\"CA\") sees, or the
 cloud's own name in messages about a response of the cloud. `operation` numbers the writes to a group since this process began. Before a group
 is first served, `group` is SOURCE/NAME. If the last column is empty, there is nothing to do. The meanings are those of \
 `tests/integration/architecture/log_lines.yaml`.
