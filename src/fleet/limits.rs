@@ -53,7 +53,7 @@ pub(crate) const WAIT_FOR_ALL_SOURCES: Duration = Duration::from_secs(60);
 /// `Refresh` waits this long for the listing it started; CA calls it before every loop.
 pub(crate) const REFRESH_WAIT: Duration = Duration::from_secs(2);
 /// `Refresh` fails if all readings are older than this, or than three times the interval between listings if that is
-/// longer.
+/// longer: of a source that cannot be read, than its interval and two of a busy source.
 pub(crate) const STALE_AFTER: Duration = Duration::from_secs(2 * 60);
 /// The first listing waits this long for the groups to adopt their readings, because they are not served before that.
 pub(crate) const FIRST_ADOPTION_LIMIT: Duration = Duration::from_secs(15);
