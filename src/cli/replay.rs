@@ -11,8 +11,9 @@ use crate::limits::{RECORDING, read_file};
 
 /// Make the decisions of a recording again, and explain them.
 ///
-/// Prints for each event what was known, what is decided, and which rule decides it. The numbers of the laws are those
-/// of docs/guarantees.md. Needs no cloud and no server. Exits with 1 if a decision differs from the recorded one.
+/// Prints for each event what was known, what is decided, and which law, setting or response of the cloud decides it.
+/// docs/guarantees.md has the laws. Needs no cloud and no server. Exits with 1 if a decision differs from the recorded
+/// one.
 #[derive(Debug, clap::Args)]
 pub(super) struct Replay {
     /// The recording, as `headcount record` saved it.
