@@ -194,7 +194,7 @@ fn mixed_types(group: &CollectedGroup) -> Option<Finding> {
 }
 
 /// A group whose nodes have the GPU label and none of the resources that CA looks for: its external gRPC client knows
-/// no driver of Dynamic Resource Allocation, so CA takes such a node for one whose GPUs are not ready yet, for as long
+/// no driver of Dynamic Resource Allocation, so CA treats such a node as one whose GPUs are not ready yet, for as long
 /// as it lives.
 pub(super) fn gpus_by_driver(group: &CollectedGroup, gpu_label: &str) -> Option<Finding> {
     let template = group.template.as_ref().ok()?;
@@ -207,13 +207,13 @@ pub(super) fn gpus_by_driver(group: &CollectedGroup, gpu_label: &str) -> Option<
     Some(if template.resource_slices.is_empty() {
         let what = format!(
             "its nodes have the GPU label {label} and no GPUs in their template: if a driver of Dynamic Resource \
-             Allocation publishes the GPUs, the Cluster Autoscaler never takes the nodes for ready"
+             Allocation publishes the GPUs, the Cluster Autoscaler never treats the nodes as ready"
         );
         Finding::warning(Code::GPUS_BY_DRIVER, &group.id, what, advice)
     } else {
         let what = format!(
             "its nodes have the GPU label {label}, and a driver of Dynamic Resource Allocation publishes their \
-             devices: the Cluster Autoscaler never takes them for ready"
+             devices: the Cluster Autoscaler never treats them as ready"
         );
         Finding::error(Code::GPUS_BY_DRIVER, &group.id, what, advice)
     })
