@@ -338,7 +338,10 @@ impl World {
                 // A shortfall that the minimum prevents lowering is not in the target until instances arrive. The
                 // capacity of a scale set is not lowered, and raised only by scale-ups.
                 let is_kept = group.plan().style == GroupStyle::ScaleSet;
-                let is_explained = capacity == live || capacity <= group.plan().min || is_kept;
+                // Where another client lowers the capacity of a group whose instances are protected, all of them stay, and
+                // the next scale-up makes room for them.
+                let is_surplus_kept = group.plan().is_protected && capacity < live;
+                let is_explained = capacity == live || capacity <= group.plan().min || is_kept || is_surplus_kept;
                 // Instances beyond it that nothing of this process explains are left out of the target of a scale set
                 // until it grows.
                 let is_beyond = is_kept && (capacity..=live).contains(&target);
