@@ -36,8 +36,8 @@ codes! {
     NO_GROUPS = 302, "The source has node groups";
     /// A permission that only `check` needs.
     ADVERSE_UNREAD = 303, "Settings that conflict with the Cluster Autoscaler can be read";
-    /// A permission that serving can do without.
-    PERMISSION = 304, "The calls that `headcount serve` can do without are permitted";
+    /// A permission that only some features of serving need.
+    PERMISSION = 304, "The optional calls of `headcount serve` are permitted";
     /// Permissions that only live prices need.
     PRICES = 305, "The price lists of the cloud can be read";
     /// A group that can be understood.

@@ -41,9 +41,10 @@ impl Group {
         self.held.push(Held { request, operation, until });
     }
 
-    /// An operation goes on or has succeeded, or another one has preempted it and it is sent once more.
+    /// Responds to those that wait for an operation which has succeeded, cannot be polled, or is sent once more because
+    /// another one preempted it.
     pub(super) fn end_held(&mut self, operation: OperationId) {
-        for held in self.held.extract_if(.., |held| held.operation == operation).collect::<Vec<_>>() {
+        for held in self.take_held(operation) {
             self.respond(&held.request, Ok(()));
         }
     }
@@ -55,10 +56,14 @@ impl Group {
         failure: &Failure,
         survivors: &BTreeSet<ProviderId>,
     ) {
-        for held in self.held.extract_if(.., |held| held.operation == operation).collect::<Vec<_>>() {
+        for held in self.take_held(operation) {
             let outcome = self.failed_later(&held.request, failure, survivors);
             self.respond(&held.request, outcome);
         }
+    }
+
+    fn take_held(&mut self, operation: OperationId) -> Vec<Held> {
+        self.held.extract_if(.., |held| held.operation == operation).collect()
     }
 
     /// Responds where a read shows that the instances are gone, although no poll has told: others have their IDs now.

@@ -98,7 +98,7 @@ impl Group {
             // them any more.
             if let Some(ids) = ids.filter(|_| failed.resend.is_empty()).cloned() {
                 self.to_resend.retain(|id, _| !ids.contains(id));
-                self.state.leave_to_resend(&ids);
+                self.state.leave_out_of_resend(&ids);
             }
         }
         due

@@ -29,7 +29,7 @@ pub(super) struct Launch {
     zone: Option<ZoneName>,
     /// When it was sent.
     sent: Time,
-    /// What it launches.
+    /// What it was asked to launch, until it is known what it launched.
     outcome: Outcome,
     /// How much of it the capacity that was read last does not show.
     unshown: u32,
@@ -40,7 +40,7 @@ pub(super) struct Launch {
     may_be_undone: bool,
 }
 
-/// What a launch launches.
+/// What a launch was asked to launch, until it is known what it launched.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Outcome {
     /// It is not known what was launched.
@@ -50,7 +50,7 @@ enum Outcome {
         /// The instances that were listed before.
         before: BTreeSet<ProviderId>,
     },
-    /// It is.
+    /// It is known.
     Known(Known),
 }
 

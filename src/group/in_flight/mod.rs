@@ -278,8 +278,8 @@ impl InFlight {
         self.operations.push(operation);
     }
 
-    /// Another operation preempted a scale-up. If a later one of ours runs, that launches what this one was to launch: it
-    /// may have failed already.
+    /// Another operation preempted a scale-up. If a later one of ours runs, or has failed and was not listed since, that
+    /// one was to launch what this one asked for.
     pub(crate) fn carry_on(&mut self, preempted: OperationId) {
         let number = self.operations.iter().find(|one| one.id == preempted).map_or(0, Operation::launches);
         let runs = |one: &&mut Operation| one.id > preempted && one.is_growth() && one.is_polled();
@@ -321,7 +321,7 @@ impl InFlight {
     }
 
     /// These instances are not deleted once more.
-    pub(crate) fn leave_to_resend(&mut self, ids: &BTreeSet<ProviderId>) {
+    pub(crate) fn leave_out_of_resend(&mut self, ids: &BTreeSet<ProviderId>) {
         for operation in &mut self.operations {
             if let Phase::Failed(failed) = &mut operation.phase {
                 failed.resend.retain(|id| !ids.contains(id));
@@ -354,7 +354,7 @@ impl InFlight {
             }
         }
         self.operations.retain(|operation| operation.deletes().is_none_or(|ids| !ids.is_empty()));
-        self.leave_to_resend(replaced);
+        self.leave_out_of_resend(replaced);
         self.accounting.retain(|id, _| !replaced.contains(id));
         self.unread.retain(|id| !replaced.contains(id));
     }

@@ -3,8 +3,9 @@
 //! Such a write replaces whatever happened since the read that it was computed on, and a deletion lowers the capacity
 //! although its instance may have been going for another reason. Then more instances live than the capacity has room
 //! for, and the cloud terminates as many of its own choice. So for [`Consistency::LAG`] after each own write, the
-//! capacity is compared with the live instances that nobody named, and raised to their number: never above the highest capacity
-//! that a read showed, less what we deleted. One that was going already, and that the cloud has replaced, does not count.
+//! capacity is compared with the live instances that nobody named, and raised to their number: never above the highest
+//! capacity that a read showed, less what we deleted. One that was going already, and that the cloud has replaced, does
+//! not count.
 
 use std::collections::BTreeSet;
 use std::time::SystemTime;

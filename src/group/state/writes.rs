@@ -133,8 +133,8 @@ impl GroupState {
     }
 
     /// These instances are not deleted once more.
-    pub(crate) fn leave_to_resend(&mut self, ids: &BTreeSet<ProviderId>) {
-        self.in_flight.leave_to_resend(ids);
+    pub(crate) fn leave_out_of_resend(&mut self, ids: &BTreeSet<ProviderId>) {
+        self.in_flight.leave_out_of_resend(ids);
     }
 
     /// Another operation preempted this new capacity, and carries it out: no launch has failed.

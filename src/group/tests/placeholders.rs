@@ -1,5 +1,6 @@
 //! Placeholders of missing instances.
 
+use super::super::operation::Failed;
 use super::*;
 
 #[test]
@@ -144,8 +145,15 @@ fn a_scale_up_that_preempted_another_one_fails_for_both() {
     group.see_etag("\"1\"", 5, running(0..5));
     let first = group.write(5, 8, Some("first"));
     let second = group.write(8, 10, Some("second"));
-    group.state.preempt(first, group.now);
+    // The poll of the one that failed may tell first.
+    let mut failed_first = group.clone();
+    let report = Failed { failure: shortage(wall(1)), reported: group.now, resend: BTreeSet::new() };
+    failed_first.state.report_failed(second, report);
+    failed_first.state.preempt(first, group.now);
     let kept = group.tagged("\"3\"", 10, running(0..5));
+    failed_first.fail_with(second, kept.clone());
+    assert_eq!((failed_first.target(), failed_first.failed()), (10, 5));
+    group.state.preempt(first, group.now);
     let taken_back = group.tagged("\"4\"", 5, running(0..5));
     for failed in [kept, taken_back] {
         let mut group = group.clone();
