@@ -243,6 +243,10 @@ impl Group {
     }
 
     pub(super) fn respond(&mut self, request: &Request, outcome: Result<(), WriteError>) {
+        let outcome = match outcome {
+            Err(WriteError::NotSent) if request.stage == Stage::Begun => Err(WriteError::StillRunning),
+            outcome => outcome,
+        };
         self.effects.push(Effect::Respond(request.key, outcome));
     }
 
@@ -260,7 +264,7 @@ impl Group {
             if self.commit(&mut request) {
                 committed.push(request);
             } else {
-                self.respond(&request, Err(request.too_late()));
+                self.respond(&request, Err(WriteError::NotSent));
             }
         }
         committed
@@ -295,16 +299,6 @@ impl Group {
         let in_work: Vec<RequestKey> = job.iter().flat_map(Job::requests).collect();
         for key in in_work {
             self.effects.push(Effect::Respond(key, Err(WriteError::Gone)));
-        }
-    }
-}
-
-impl Request {
-    /// What its caller hears if its time ran out.
-    fn too_late(&self) -> WriteError {
-        match self.stage {
-            Stage::Begun => WriteError::StillRunning,
-            Stage::Waiting | Stage::Sent => WriteError::NotSent,
         }
     }
 }

@@ -96,7 +96,7 @@ impl Group {
                 Step::Raised => match self.capacity_outcome(job) {
                     None => return Some(Deleting { removals, step: Step::Raised }),
                     Some(CapacityOutcome::Accepted) => {
-                        removals.iter_mut().filter(|one| one.replaces()).for_each(|one| self.begin(&mut one.request));
+                        self.begin_replacing(job, &mut removals);
                         Step::Read
                     }
                     Some(CapacityOutcome::Retry(error)) => {

@@ -260,6 +260,11 @@ impl Attempts {
         self.until_reached.is_some()
     }
 
+    /// They end no sooner than at this moment.
+    pub(super) fn last_until(&mut self, until: Time) {
+        self.until = self.until.max(until);
+    }
+
     /// When they end.
     pub(super) fn end(&self) -> Time {
         self.until

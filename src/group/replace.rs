@@ -12,7 +12,7 @@ use super::Group;
 use super::event::{Note, Scope};
 use super::grow::may_exceed;
 use super::job::{CapacityOutcome, Job, Progress, Work};
-use super::limits::WATCH_EVERY;
+use super::limits::{CALLER_WAITS, WATCH_EVERY};
 use super::observation::count;
 use super::plan::{self, Replacing};
 use super::refusal::WriteError;
@@ -57,6 +57,17 @@ impl Group {
         let to = self.raised_by(number)?;
         self.send_capacity(job, to, WriteReason::Requested, requests)?;
         Ok(RoomFirst::Sent)
+    }
+
+    /// The capacity was raised for some of these. They are deleted even if their callers' time is up by then: otherwise
+    /// the group would have more than anybody asked for.
+    pub(super) fn begin_replacing(&mut self, job: &mut Progress, removals: &mut [Removal]) {
+        let until = self.now + CALLER_WAITS;
+        job.attempts.last_until(until);
+        for Removal { request, .. } in removals.iter_mut().filter(|one| one.replaces()) {
+            request.send_by = request.send_by.max(until);
+            self.begin(request);
+        }
     }
 
     /// By how much it is to be raised.

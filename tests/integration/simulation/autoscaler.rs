@@ -11,8 +11,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::Violation;
 use super::shown::{
-    Sizes, are_polls_failing, deletions, failed, has_failed_to_delete, has_surplus_in_scale_set, is_preempted, kept,
-    kept_in_all, listed, lives, sizes_of_all, was_handed_over,
+    Sizes, are_polls_failing, deletions, failed, has_failed_to_delete, has_surplus_in_scale_set, is_preempted,
+    is_scale_set, kept, kept_in_all, listed, lives, sizes_of_all, was_handed_over,
 };
 use super::world::{World, whole, zone};
 
@@ -210,6 +210,11 @@ impl Autoscaler {
         let nodes: Vec<_> = coming.into_iter().map(|id| NamedNode { id, kind: NodeKind::Unregistered }).collect();
         if nodes.is_empty() {
             return Ok(());
+        }
+        if let Some(Sizes { min, .. }) = sizes_of_all(world, group).filter(|_| is_scale_set(world, group)) {
+            // The capacity of a scale set is raised for those that take it below the minimum.
+            let room = kept_in_all(world, group).saturating_sub(min);
+            world.note_growth(group, u32::try_from(nodes.len()).unwrap_or(u32::MAX).saturating_sub(room));
         }
         world.note_taken_back(group);
         self.call(world, group, Mutation::Delete(nodes)).await.map(drop)

@@ -74,10 +74,13 @@ pub(super) fn sizes_of_all(world: &World, group: &str) -> Option<Sizes> {
 
 /// Whether a scale set has created instances for reasons of its own.
 pub(super) fn has_surplus_in_scale_set(world: &World, group: &str) -> bool {
-    let is_scale_set = |cloud: &headcount::clouds::simulated::World| {
-        cloud.group(whole(group)).is_some_and(|group| group.plan().style == GroupStyle::ScaleSet)
-    };
-    world.has_had_surplus(group) && world.cloud.world(|cloud, _| is_scale_set(cloud))
+    world.has_had_surplus(group) && is_scale_set(world, group)
+}
+
+/// Whether a group is a scale set.
+pub(super) fn is_scale_set(world: &World, group: &str) -> bool {
+    let is_scale_set = |group: &Group| group.plan().style == GroupStyle::ScaleSet;
+    world.cloud.world(|cloud, _| cloud.group(whole(group)).is_some_and(is_scale_set))
 }
 
 /// Whether an instance is live in the cloud itself.

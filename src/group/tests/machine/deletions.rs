@@ -76,6 +76,23 @@ fn an_evicted_instance_of_another_cluster_is_not_deleted() {
     }
 }
 
+/// At its minimum, the capacity is raised first for a VM that never became a node.
+#[test]
+fn a_vm_whose_replacement_was_requested_is_deleted_though_its_caller_has_given_up() {
+    let at_min = |etag: &str, desired| {
+        let read = reading(desired, Some(running(0..2)));
+        of_scale_set(etag, Provisioning::Succeeded, GroupReading { min: 2, ..read })
+    };
+    let mut machine = Machine::new(at_min("1", 2));
+    machine.request(delete(ids(0..1), NodeKind::Unregistered));
+    assert_eq!(written(&machine.step(Event::Read(machine.read(Ok(at_min("1", 2)))))), Some(3));
+    machine.pass(3);
+    machine.step(Event::CapacityWritten(Ok(Acceptance { handle: Some(OperationHandle("raise".to_owned())) })));
+    machine.pass(3);
+    let effects = machine.step(Event::Read(machine.read(Ok(at_min("2", 3)))));
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::Delete { ids, .. } if *ids == super::ids(0..1))));
+}
+
 #[test]
 fn a_preempted_deletion_is_not_sent_again_to_another_vm_with_its_name() {
     // Whether a list shows the other VM before or after the poll tells of the preemption.
