@@ -252,8 +252,9 @@ pub(in crate::clouds::azure) fn classify(context: ErrorContext<'_>, response: &H
     if failure_class(code.as_deref().unwrap_or_default(), text) == FailureClass::OutOfResources {
         return CloudError::OutOfResources(fault());
     }
-    // For VMs that are already gone, the code is unspecific; only the message shows it.
-    if status == 404 || error.says("is not an active virtual machine scale set vm instanceid") {
+    // 410 is what a service returns for the record of an operation that it no longer keeps: that is no failure of the
+    // operation. For VMs that are already gone, the code is unspecific; only the message shows it.
+    if matches!(status, 404 | 410) || error.says("is not an active virtual machine scale set vm instanceid") {
         return CloudError::NotFound(fault());
     }
     match status {

@@ -144,8 +144,8 @@ fn outcome(status: &str, error: Option<Value>, running: Progress, now: SystemTim
     Progress::Failed(error.into_failure(status, now))
 }
 
-// A `Location` reports that the operation failed by an error status. With the other methods, an error status only means
-// that the poll failed.
+// A `Location` reports that the operation failed by an error status, and Azure gives its errors a code: one without
+// comes from a proxy. With the other methods, an error status only means that the poll failed.
 fn refusal(method: PollMethod, error: CloudError, now: SystemTime) -> Result<Progress, CloudError> {
     let class = match &error {
         CloudError::OutOfResources(_) if method == PollMethod::Location => FailureClass::OutOfResources,
@@ -153,13 +153,13 @@ fn refusal(method: PollMethod, error: CloudError, now: SystemTime) -> Result<Pro
         _ => return Err(error),
     };
     let fault = error.fault();
-    if fault.code.as_deref() == Some(OPERATION_PREEMPTED) {
+    let Some(code) = &fault.code else { return Err(error) };
+    if code == OPERATION_PREEMPTED {
         return Ok(Progress::Preempted);
     }
-    let code = fault.code.clone().unwrap_or_else(|| "Failed".to_owned());
     Ok(Progress::Failed(Failure {
         class,
-        code,
+        code: code.clone(),
         message: fault.message.clone(),
         at: now,
         is_explained: true,

@@ -112,3 +112,24 @@ fn a_failed_poll_shows_nothing_about_the_operation() {
         assert!(matches!(progress, Err(CloudError::Unreachable(_))), "{progress:?}");
     }
 }
+
+#[test]
+fn only_an_error_of_azure_ends_an_operation() {
+    let look = |status, body: &str| {
+        let error = super::super::errors::classify(CONTEXT, &response(status, &[], body));
+        progress(PollMethod::Location, CONTEXT, Err(error), SystemTime::UNIX_EPOCH)
+    };
+    let coded = r#"{"error":{"code":"SomethingFailed","message":"no"}}"#;
+    for status in [400, 409, 412] {
+        assert!(matches!(look(status, coded), Ok(Progress::Failed(_))), "{status}");
+        let page = look(status, "<html>a proxy</html>");
+        assert!(matches!(page, Err(CloudError::Refused(_) | CloudError::Conflict(_))), "{status}: {page:?}");
+    }
+    // The record of the operation is no longer kept, which says nothing about its outcome.
+    for status in [404, 410] {
+        for body in [coded, "<html>gone</html>", ""] {
+            let gone = look(status, body);
+            assert!(matches!(gone, Err(CloudError::NotFound(_))), "{status} {body}: {gone:?}");
+        }
+    }
+}
