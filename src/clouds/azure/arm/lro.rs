@@ -107,7 +107,11 @@ pub(super) fn progress(
             Ok(outcome(&status, body.error, running, now))
         }
         PollMethod::Location if response.status.as_u16() == 202 => Ok(running),
-        PollMethod::Location if is_of_azure(&response.body) => Ok(Progress::Succeeded),
+        // It may return the resource that was written, whose state decides then.
+        PollMethod::Location if is_of_azure(&response.body) => {
+            let state = provisioning(&response.body).filter(|state| !state.is_empty());
+            Ok(state.map_or(Progress::Succeeded, |state| outcome(&state, None, running, now)))
+        }
         PollMethod::Location => {
             Err(context.unintelligible("the body of the operation is an error, or none of Azure's"))
         }

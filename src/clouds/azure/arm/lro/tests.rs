@@ -113,6 +113,26 @@ fn a_failed_poll_shows_nothing_about_the_operation() {
     }
 }
 
+/// As the SDKs of Azure read it: the state of the resource comes first.
+#[test]
+fn a_location_that_returns_the_resource_ends_with_the_state_of_the_resource() {
+    let look = |status, body: String| {
+        progress(PollMethod::Location, CONTEXT, Ok(response(status, &[], body)), SystemTime::UNIX_EPOCH)
+    };
+    for status in [200, 201] {
+        for running in ["Updating", "Creating", "Deleting"] {
+            let progress = look(status, state(running));
+            assert!(matches!(progress, Ok(Progress::Running { .. })), "{status} {running}: {progress:?}");
+        }
+        assert_eq!(look(status, state("Succeeded")).expect("an end"), Progress::Succeeded);
+        assert!(matches!(look(status, state("Failed")), Ok(Progress::Failed(_))), "{status}");
+        for stateless in ["{}".to_owned(), state(""), r#"{"properties":{"provisioningState":null}}"#.to_owned()] {
+            assert_eq!(look(status, stateless).expect("an end"), Progress::Succeeded);
+        }
+    }
+    assert_eq!(look(204, String::new()).expect("an end"), Progress::Succeeded);
+}
+
 #[test]
 fn only_an_error_of_azure_ends_an_operation() {
     let look = |status, body: &str| {
