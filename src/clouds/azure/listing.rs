@@ -12,6 +12,7 @@ use super::arm::operations::GET_SCALE_SET;
 use super::arm::{BadItem, MachineList, MachineQuery, Orchestration, ReadPurpose, ScaleSet, ScaleSetApi};
 use super::discovery::Selection;
 use super::ids::ScaleSetKey;
+use super::scale_set_cache::is_another;
 use super::throttle::{TURN_MAX, Turn};
 use super::{Azure, discovery, groups, ids, instances};
 use crate::cloud::{CloudError, GroupName, GroupReading, Listing};
@@ -125,16 +126,16 @@ impl Azure {
                 self.cache.miss(name);
                 return Ok(None);
             };
-            // It was recreated with the other orchestration mode, so its VMs need the other call.
-            if set.orchestration == before.orchestration {
+            // It was recreated, so these may be the VMs of the other one. With another orchestration mode, they need
+            // another call, too.
+            if set.orchestration == before.orchestration && !is_another(&before, &set) {
                 read = Some((machines?, set));
                 break;
             }
             before = Arc::new(set);
         }
-        let (machines, set) = read.ok_or_else(|| {
-            CloudError::unintelligible(GET_SCALE_SET, name.as_str(), "its orchestration mode keeps changing")
-        })?;
+        let (machines, set) =
+            read.ok_or_else(|| CloudError::unintelligible(GET_SCALE_SET, name.as_str(), "it keeps being recreated"))?;
         let Some(bounds) = self.bounds(name, &set) else {
             self.cache.forget(name);
             return Ok(None);

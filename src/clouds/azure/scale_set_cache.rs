@@ -195,7 +195,8 @@ impl ScaleSetCache {
     }
 }
 
-fn is_another(one: &ScaleSet, other: &ScaleSet) -> bool {
+/// Whether these are known to be two scale sets, whatever their names.
+pub(super) fn is_another(one: &ScaleSet, other: &ScaleSet) -> bool {
     one.unique_id.as_ref().zip(other.unique_id.as_ref()).is_some_and(|(one, other)| one != other)
 }
 

@@ -99,6 +99,23 @@ async fn a_set_recreated_in_the_other_mode_is_read_in_that_mode() {
     assert_eq!(states(&azure, "pool").await, [InstanceState::Running; 2]);
 }
 
+/// The list of VMs comes first, and the scale set is created again before it is read itself.
+#[tokio::test]
+async fn the_vms_of_a_scale_set_are_never_taken_for_those_of_the_next_one_of_its_name() {
+    let of = |id: &str, capacity| ScaleSet { unique_id: Some(id.to_owned()), ..set("pool", capacity) };
+    for kind in [|set| set, flexible] {
+        let fake = FakeApi::with(vec![kind(of("old", 3))]);
+        let azure = fake.azure(named(&["pool"]));
+        observed(&azure, "pool").await;
+        fake.state(|state| state.recreated = Some(kind(of("new", 1))));
+        let reading = observed(&azure, "pool").await;
+        assert_eq!((reading.desired, reading.instances.map(|instances| instances.len())), (1, Some(1)));
+        fake.state(|state| state.calls.clear());
+        observed(&azure, "pool").await;
+        assert_eq!(fake.state(|state| state.calls.len()), 2, "once is enough for one that stays");
+    }
+}
+
 #[tokio::test]
 async fn a_change_shows_in_the_etag_even_if_the_list_has_none() {
     let fake = FakeApi::with(vec![set("pool", 1)]);

@@ -76,6 +76,10 @@ impl ScaleSetApi for FakeApi {
         if self.state(|state| state.hanging.contains(name)) {
             std::future::pending::<()>().await;
         }
+        if let Some(set) = self.state(|state| state.recreated.take()) {
+            self.state(|state| state.sets.retain(|old| old.name != set.name));
+            self.add(set);
+        }
         self.call("get", name, |state| Ok(state.get(name).cloned()))
     }
 

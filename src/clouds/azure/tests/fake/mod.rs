@@ -34,6 +34,8 @@ pub(super) struct State {
     pub(super) listed_capacities: HashMap<String, u32>,
     /// A deleted scale set that the list still contains.
     pub(super) vanishing: Option<ScaleSet>,
+    /// What a scale set is replaced with when it is read next.
+    pub(super) recreated: Option<ScaleSet>,
     /// Machines that the list still shows and a deletion does not know.
     pub(super) ghosts: Vec<String>,
     /// Scale sets and AKS clusters whose reads never return.
