@@ -10,6 +10,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+/// If a cloud asks for a longer pause, it is called again after this long: the longest window of a limit that is known,
+/// Azure Compute's.
+pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(30 * 60);
+
 /// The circumstances of a failed cloud call.
 #[derive(Clone, Debug, Error, Serialize, Deserialize)]
 #[error("{operation} {subject}: {message}{}", code.as_ref().map(|code| format!(" ({code})")).unwrap_or_default())]
@@ -34,7 +38,7 @@ pub enum CloudError {
     /// The cloud asks for fewer calls. Nothing was done. Retryable after the given time.
     #[error("throttled: {fault}")]
     Throttled {
-        /// How long the cloud asked to wait, if it did.
+        /// How long the cloud asked to wait, if it did: [`RETRY_AFTER_MAX`] at most.
         retry_after: Option<Duration>,
         /// The circumstances.
         fault: Box<Fault>,

@@ -46,7 +46,7 @@ pub use budget::Budget;
 pub use call_meter::{CALL_FAMILIES, CallMeter, CallMetrics, CallStatus};
 pub use consistency::{CapacityIs, Consistency, Deletions, GrowsBy, Guard, Missing, Reads, Writes};
 pub use endpoint::parse_endpoint;
-pub use error::{CloudError, Fault};
+pub use error::{CloudError, Fault, RETRY_AFTER_MAX};
 pub use identity::{Identity, differ};
 pub use ids::{GroupName, ProviderId};
 pub use instance_type::{Accelerator, Architecture, InstanceType};

@@ -65,8 +65,6 @@ pub(crate) const BACKOFF_MAX: Duration = Duration::from_secs(60);
 pub(crate) const BUDGETS_SHOWN: usize = 20;
 /// A cloud that asks for a shorter pause is called again as if it had asked for none.
 pub(crate) const RETRY_AFTER_MIN: Duration = Duration::from_secs(1);
-/// If a cloud asks for a longer pause, it is called again after this long.
-pub(crate) const RETRY_AFTER_MAX: Duration = Duration::from_secs(30 * 60);
 /// Templates are rebuilt after this long.
 pub(crate) const TEMPLATE_LIFE: Duration = Duration::from_secs(10 * 60);
 /// Templates of a launch spec that can change without the group changing (`$Latest`) are rebuilt after this long. A new

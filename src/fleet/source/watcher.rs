@@ -11,9 +11,9 @@ use tokio::time::{Instant, sleep_until};
 
 use super::pages::{Listed, Reported};
 use super::{Health, Rhythm};
-use crate::cloud::{CloudError, GroupName};
+use crate::cloud::{CloudError, GroupName, RETRY_AFTER_MAX};
 use crate::fleet::keeper::KeeperContext;
-use crate::fleet::limits::{BACKOFF_MAX, BUDGETS_SHOWN, RETRY_AFTER_MAX, RETRY_AFTER_MIN};
+use crate::fleet::limits::{BACKOFF_MAX, BUDGETS_SHOWN, RETRY_AFTER_MIN};
 use crate::fleet::mailbox::Message;
 
 /// The task that lists a source.

@@ -113,6 +113,9 @@ const UNSUPPORTED: [&str; 3] = ["InvalidAction", "UnsupportedOperation", "Unsupp
 /// Codes that mean "not found" although they do not end in `NotFound`.
 const NOT_FOUND: [&str; 2] = ["InvalidAMIID.Unavailable", "InvalidInstanceType"];
 
+/// A longer pause is not AWS's own wish, but that of a proxy: its limits refill within seconds.
+const PAUSE_MAX: Duration = Duration::from_secs(300);
+
 /// Whether an error code, or an HTTP status in its place, means that there were too many requests.
 pub(super) fn is_throttling(code: &str) -> bool {
     THROTTLED.contains(&code) || code == "429"
@@ -162,7 +165,7 @@ impl FailedCall {
         let retry_after = header("retry-after")
             .map(Duration::from_secs)
             .or_else(|| header("x-amz-retry-after").map(Duration::from_millis))
-            .map(|wait| wait.min(Duration::from_secs(300)));
+            .map(|wait| wait.min(PAUSE_MAX));
         let metadata = error.as_service_error().map(ProvideErrorMetadata::meta);
         // The SDK's text for "not sent". The cause follows.
         let chain = error_chain(error);

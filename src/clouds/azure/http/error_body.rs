@@ -7,8 +7,7 @@ use hyper::HeaderMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// A longer `Retry-After` is cut to this: the longest throttling window of Compute is 30 minutes.
-const RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
+use crate::cloud::RETRY_AFTER_MAX;
 
 const THROTTLED: [&str; 5] = [
     "RequestThrottled",
@@ -66,19 +65,19 @@ pub(in crate::clouds::azure) fn is_throttling(status: u16, error: Option<&ErrorB
     status == 429 || error.is_some_and(|error| error.codes().iter().any(|code| THROTTLED.contains(&code.as_str())))
 }
 
-/// How long Azure asks to wait: milliseconds, seconds or an HTTP date.
+/// How long Azure asks to wait: milliseconds, seconds or an HTTP date. That date and the one of the response are by the
+/// same clock, and ours may differ.
 pub(in crate::clouds::azure) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     let milliseconds = |name: &str| text(name)?.parse().ok().map(Duration::from_millis);
-    let date = |text: &str| {
-        let at = SystemTime::from(parse_rfc1123(text).ok()?);
-        Some(at.duration_since(now).unwrap_or_default())
-    };
+    let time = |text: &str| parse_rfc1123(text).ok().map(SystemTime::from);
+    let sent = text("date").and_then(time).unwrap_or(now);
+    let date = |text: &str| time(text).map(|at| at.duration_since(sent).unwrap_or_default());
     let wait = milliseconds("retry-after-ms").or_else(|| milliseconds("x-ms-retry-after-ms")).or_else(|| {
         let text = text("retry-after")?;
         text.parse().ok().map(Duration::from_secs).or_else(|| date(text))
     });
-    // None at all, and a date that has passed by our clock, tell nothing.
+    // None at all, and a date that has passed, tell nothing.
     wait.filter(|wait| !wait.is_zero()).map(|wait| wait.min(RETRY_AFTER_MAX))
 }
 
