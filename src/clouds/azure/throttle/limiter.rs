@@ -31,7 +31,9 @@ pub(in crate::clouds::azure) struct CallLimiter {
 impl CallLimiter {
     /// Returns the limiter that all sources with this key share.
     pub(in crate::clouds::azure) fn shared(endpoint: &str, subscription: &str, location: &str) -> Arc<Self> {
-        let key = (endpoint.to_owned(), subscription.to_ascii_lowercase(), location.to_ascii_lowercase());
+        // `West US` is `westus`.
+        let location = location.split_whitespace().collect::<String>().to_ascii_lowercase();
+        let key = (endpoint.to_owned(), subscription.to_ascii_lowercase(), location);
         let mut limiters = LIMITERS.lock().unwrap_or_else(PoisonError::into_inner);
         limiters.retain(|_, limiter| limiter.strong_count() > 0);
         if let Some(limiter) = limiters.get(&key).and_then(Weak::upgrade) {

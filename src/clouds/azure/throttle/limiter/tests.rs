@@ -168,8 +168,10 @@ async fn a_503_for_one_scale_set_suspends_no_call_for_another() {
 async fn each_subscription_and_location_has_its_own_limiter() {
     let one = CallLimiter::shared("https://test.invalid/", "sub", "westus");
     one.record(Bucket::SetList, "rg", refusal(&[("retry-after", "9")], None));
-    let same = CallLimiter::shared("https://test.invalid/", "SUB", "WestUS");
-    assert_eq!(same.admit(Bucket::SetList, "other-rg"), Err(9 * SECOND));
+    for location in ["WestUS", "West US"] {
+        let same = CallLimiter::shared("https://test.invalid/", "SUB", location);
+        assert_eq!(same.admit(Bucket::SetList, "other-rg"), Err(9 * SECOND), "{location}");
+    }
     for (subscription, location) in [("other", "westus"), ("sub", "eastus")] {
         let other = CallLimiter::shared("https://test.invalid/", subscription, location);
         assert_eq!(other.admit(Bucket::SetList, "rg"), Ok(()), "{subscription} {location}");
