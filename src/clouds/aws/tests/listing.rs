@@ -91,6 +91,22 @@ async fn a_discovered_group_that_loses_its_tag_or_its_value_is_gone_also_by_name
     assert_eq!(observed(&aws, "named").await.name, "named".into(), "a group that is named needs no tag");
 }
 
+/// Names and filters are AWS's to honour. What no one asked for is served to no one (law 11).
+#[tokio::test]
+async fn a_group_that_was_not_asked_for_is_never_taken_for_one_that_was() {
+    let fake = Fake::with(vec![group("other").build(), group("found").tags(tag("a", "1")).build()]);
+    fake.state(|state| state.ignores_queries = true);
+    let mut settings = discovering(&["asg:tag=a"]);
+    settings.node_groups = named(&["asg"]).node_groups;
+    let aws = fake.aws(settings);
+    let listing = aws.list().await.expect("readable");
+    assert_eq!((names(&listing.groups), &listing.absent[..]), (vec!["found"], &["asg".into()][..]));
+    assert!(aws.observe(&"asg".into()).await.expect("readable").is_none(), "another group is not this one");
+    fake.state(|state| state.groups.push(group("asg").build()));
+    assert_eq!(observed(&aws, "asg").await.name, "asg".into(), "found among the others");
+    assert_eq!(names(&aws.list().await.expect("readable").groups), ["asg", "found"]);
+}
+
 /// A rotated Secret may hold the key of another account that has groups of the same names.
 #[tokio::test]
 async fn a_group_of_another_account_is_not_the_group_that_had_its_name() {
@@ -110,6 +126,26 @@ async fn a_group_of_another_account_is_not_the_group_that_had_its_name() {
     }
     fake.state(|state| state.groups[0] = of("111111111111"));
     assert_eq!(aws.list().await.expect("readable").groups.len(), 1, "the credentials are restored");
+}
+
+/// AWS may return empty pages before others.
+#[tokio::test]
+async fn ten_empty_pages_of_activities_show_nothing() {
+    let fake = Fake::with(vec![group("asg").build()]);
+    let aws = fake.aws(Settings::default());
+    let launch = Activity::builder().description("Launching a new EC2 instance").status_code("InProgress".into());
+    let launch = launch.activity_id("a").auto_scaling_group_name("asg").cause("c").start_time(DateTime::from_secs(5));
+    fake.state(|state| (state.activities, state.empty_pages) = (vec![launch.build()], 9));
+    let (since, old) = (std::time::SystemTime::UNIX_EPOCH, "aws:///us-east-1a/i-1".into());
+    let shortfall = crate::cloud::Shortfall { missing: 1, since };
+    let read = async || aws.launch_activity(&"asg".into(), shortfall).await;
+    let older = async || aws.created_before(&"asg".into(), std::slice::from_ref(&old), since).await;
+    assert_eq!(read().await.expect("the page after them").under_way, 1);
+    assert_eq!(older().await.expect("the page after them"), std::slice::from_ref(&old));
+    fake.state(|state| state.empty_pages = 10);
+    let unknown = read().await.expect_err("the page after them is not read, and may have launches (law 5)");
+    assert!(unknown.to_string().contains("10 pages of activities do not show every launch"), "{unknown}");
+    assert!(older().await.expect("no age is known").is_empty());
 }
 
 /// Terminations that a lifecycle hook holds can be any number, and come first.

@@ -44,7 +44,10 @@ impl Groups {
         // Those in progress come first: launches may be among the rest (law 5).
         let is_in_progress = |last: &Activity| !last.status_code().is_some_and(is_finished);
         if token.is_some() && activities.last().is_none_or(is_in_progress) {
-            return Err(endless(group, "there are too many activities in progress"));
+            return Err(endless(
+                group,
+                &format!("{PAGES_MAX} pages of activities do not show every launch in progress"),
+            ));
         }
         let known = self.launch_settings.lock().unwrap_or_else(PoisonError::into_inner).get(group).cloned();
         let zones = known.map(|settings| settings.zones().to_vec()).unwrap_or_default();

@@ -37,7 +37,8 @@ impl AutoScalingApi for Fake {
             }),
         };
         self.call("DescribeAutoScalingGroups", &subject, |state| {
-            let found: Vec<_> = state.groups.iter().filter(|group| passes(group)).cloned().collect();
+            let found = state.groups.iter().filter(|group| state.ignores_queries || passes(group));
+            let found: Vec<_> = found.cloned().collect();
             let (groups, next_token) = page(&found, token, state.page);
             GroupsPage { groups, next_token, ..GroupsPage::default() }
         })
@@ -53,7 +54,11 @@ impl AutoScalingApi for Fake {
         token: Option<String>,
     ) -> Result<DescribeScalingActivitiesOutput, CloudError> {
         self.call("DescribeScalingActivities", group, |state| {
-            let (activities, next) = page(&state.activities, token, state.page);
+            let empty = token.as_deref().map_or(Some(0), |token| token.strip_prefix("empty-")?.parse::<usize>().ok());
+            let (activities, next) = match empty {
+                Some(empty) if empty < state.empty_pages => (Vec::new(), Some(format!("empty-{}", empty + 1))),
+                _ => page(&state.activities, token.filter(|_| empty.is_none()), state.page),
+            };
             DescribeScalingActivitiesOutput::builder().set_activities(Some(activities)).set_next_token(next).build()
         })
     }

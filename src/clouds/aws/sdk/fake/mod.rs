@@ -47,6 +47,8 @@ pub(in crate::clouds::aws) struct State {
     pub(in crate::clouds::aws) images: HashMap<String, Image>,
     pub(in crate::clouds::aws) nodegroups: HashMap<String, Nodegroup>,
     pub(in crate::clouds::aws) activities: Vec<Activity>,
+    /// How many empty pages come before the activities.
+    pub(in crate::clouds::aws) empty_pages: usize,
     pub(in crate::clouds::aws) policies: Vec<ScalingPolicy>,
     pub(in crate::clouds::aws) scheduled: Vec<ScheduledUpdateGroupAction>,
     /// The latest instance refresh, by group.
@@ -60,6 +62,8 @@ pub(in crate::clouds::aws) struct State {
     /// The products of the price list, and the spot prices.
     pub(in crate::clouds::aws) products: Vec<String>,
     pub(in crate::clouds::aws) spot_prices: Vec<SpotPrice>,
+    /// Whether DescribeAutoScalingGroups returns every group, whichever it is asked for.
+    pub(in crate::clouds::aws) ignores_queries: bool,
     /// Items per page.
     pub(in crate::clouds::aws) page: usize,
     /// How long a termination takes.
