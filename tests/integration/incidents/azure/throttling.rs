@@ -22,7 +22,8 @@ async fn vmss_throttled_at_start() {
         arm.settings().iter().map(|line| format!("      {line}")).collect::<Vec<_>>().join("\n")
     ));
     let server = Server::with_config(&config);
-    server.logged("cannot be listed");
+    let shown = server.logged("cannot be listed");
+    assert!(shown.contains("\"retry_in_seconds\":120"), "{shown}");
     let mut caller = server.untimed_client(AUTOSCALER_TIMEOUT).await;
     let (code, message) = refused_in_time(async || caller.increase("pool", 1).await).await;
     assert_eq!(code, Code::Unavailable, "{message}");
