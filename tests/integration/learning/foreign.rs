@@ -23,10 +23,13 @@ fn aws() -> Aws {
     Aws::start(Arc::new(Simulated::with_groups(7, [GroupPlan::aws("web").sized(0, 10, 2)])))
 }
 
-fn arm(created_ago: Duration) -> Arm {
-    let cloud = Simulated::with_groups(7, [GroupPlan::azure("web").sized(0, 10, 2)]);
-    let emulator = Arm::start(Arc::new(cloud.of_family(Family::Azure)));
-    emulator.group_details("web", |details| details.created_ago = created_ago);
+/// Groups of two VMs that were created this long ago.
+fn arm(groups: [(&'static str, Duration); 2]) -> Arm {
+    let plans = groups.map(|(name, _)| GroupPlan::azure(name).sized(0, 10, 2));
+    let emulator = Arm::start(Arc::new(Simulated::with_groups(7, plans).of_family(Family::Azure)));
+    for (name, created_ago) in groups {
+        emulator.group_details(name, |details| details.created_ago = created_ago);
+    }
     emulator
 }
 
@@ -151,21 +154,21 @@ async fn machines_of_another_cluster_are_not_deleted_but_young_ones_are() {
     const NODE: &str = "azure:///subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/rg/providers/\
                         Microsoft.Compute/virtualMachineScaleSets/other/virtualMachines/0";
     let api = ApiServer::plain();
-    let emulator = arm(Duration::from_secs(20 * 60));
+    let emulator = arm([("web", Duration::from_secs(60)), ("old", Duration::from_secs(20 * 60))]);
     let of_this_source = emulator.simulated().world(|world, _| {
         let group = world.group("web").expect("a group");
         group.members().map(|member| member.provider_id.to_string()).next().expect("a machine")
     });
     let other = of_this_source.replace("/web/", "/other/").replace("/web_", "/other_");
     api.set_nodes([mk_node("ours", &other, MEMORY), mk_node("elsewhere", NODE, MEMORY)]);
-    let mut old = setup(emulator, &api, "").await;
-    old.server().logged(REFUSING);
-    let id = old.client.nodes("web").await[0].id.clone();
-    let (code, message) = refused(old.client.delete("web", &[&id]).await);
+    let mut setup = setup(emulator, &api, "").await;
+    // From now on, the nodes are known.
+    let line = setup.server().logged(REFUSING);
+    assert!(line.contains("/old\""), "{line}");
+    let id = setup.client.nodes("old").await[0].id.clone();
+    let (code, message) = refused(setup.client.delete("old", &[&id]).await);
     assert_eq!(code, Code::FailedPrecondition, "{message}");
 
-    let mut young = setup(arm(Duration::from_secs(60)), &api, "").await;
-    young.client.until("nodes were seen", async |_| api.is_delivered()).await;
-    let id = young.client.nodes("web").await[0].id.clone();
-    young.client.delete("web", &[&id]).await.expect("it may still join");
+    let id = setup.client.nodes("web").await[0].id.clone();
+    setup.client.delete("web", &[&id]).await.expect("it may still join");
 }

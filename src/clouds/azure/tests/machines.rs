@@ -369,7 +369,8 @@ async fn a_list_that_began_before_the_last_one_does_not_replace_it() {
     tokio::time::advance(Duration::from_secs(1)).await;
     let basis = azure.observe(&"pool".into()).await.expect("read").expect("exists");
     azure.cache.store_machines(&"pool".into(), CachedMachines::default(), began, None);
-    let id = basis.instances.as_ref().expect("listed")[0].id.clone();
-    let deletion = azure.delete_instances(&basis, std::slice::from_ref(&id)).await.expect("accepted");
-    assert_eq!((deletion.accepted, deletion.already_gone), (vec![id], vec![]));
+    let id = &basis.instances.as_ref().expect("listed")[0].id;
+    assert!(azure.cache.machines(&"pool".into()).is_some_and(|known| known.get(id).is_some()));
+    let deletion = azure.delete_instances(&basis, std::slice::from_ref(id)).await.expect("accepted");
+    assert_eq!((deletion.accepted, deletion.already_gone), (vec![id.clone()], vec![]));
 }
