@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::pod_identity;
 use super::prices::CollectedPrices;
 use super::served::Served;
-use super::{Autoscaler, CheckInput};
+use super::{Autoscaler, CheckInput, ClusterError};
 use crate::cloud::{
     AdverseSettings, CloudError, DeniedCall, Family, GroupName, GroupReading, GrowsBy, Identity, InstanceState,
     Listing, Missing, ProviderId, Provisioning, Quota, Quotas, ReadOnlyCloud, Recognition,
@@ -36,7 +36,7 @@ pub(super) struct Collected {
     /// The label by which the Cluster Autoscaler knows GPU nodes.
     pub(super) gpu_label_key: String,
     /// What of the cluster can be read, or why that fails; `None` where nodes are not to be watched.
-    pub(super) kubernetes: Option<Result<&'static str, String>>,
+    pub(super) kubernetes: Option<Result<&'static str, ClusterError>>,
     /// What is known about the Cluster Autoscaler.
     pub(super) autoscaler: Autoscaler,
     /// Node groups with options, by the configuration or by their tags.
@@ -343,19 +343,19 @@ async fn nodes(input: &CheckInput<'_>) -> Option<BTreeSet<ProviderId>> {
 }
 
 /// What can be read of what `headcount serve` reads. Writing the ConfigMap is not tried.
-async fn kubernetes(input: &CheckInput<'_>) -> Option<Result<&'static str, String>> {
+async fn kubernetes(input: &CheckInput<'_>) -> Option<Result<&'static str, ClusterError>> {
     let api = match input.kubernetes? {
         Ok(api) => api,
-        Err(reason) => return Some(Err(reason.to_owned())),
+        Err(error) => return Some(Err(Arc::clone(error).into())),
     };
     let read = async {
-        api.check_nodes().await.map_err(|error| error.to_string())?;
+        api.check_nodes().await?;
         if !input.learns {
             return Ok("the nodes");
         }
-        api.get_config_map().await.map_err(|error| error.to_string())?;
+        api.get_config_map().await?;
         Ok("the nodes and the ConfigMap")
     };
     let read = timeout(PATIENCE, read).await;
-    Some(read.unwrap_or_else(|_elapsed| Err("no response in time".to_owned())))
+    Some(read.unwrap_or(Err(ClusterError::TimedOut)))
 }

@@ -3,7 +3,7 @@
 use super::code::Code;
 use super::collected::{Collected, CollectedListing, CollectedSource, ListingFailure};
 use super::finding::Finding;
-use super::{autoscaler, groups, kubernetes_remedy, prices};
+use super::{autoscaler, groups, prices};
 use crate::cloud::{AdverseKind, AdverseSetting, CloudError, DeniedCall, Family};
 
 /// All findings, source by source, the worst of each first.
@@ -163,15 +163,15 @@ fn gpu_labels(collected: &Collected) -> Option<Finding> {
 fn kubernetes(collected: &Collected) -> Option<Finding> {
     Some(match collected.kubernetes.as_ref()? {
         Ok(read) => Finding::ok(Code::KUBERNETES, "kubernetes", format!("{read} can be read"), ""),
-        Err(reason) => {
+        Err(error) => {
             let advice = format!(
                 "nothing is learned from nodes, and nodes are not compared with the cloud's instances; {}",
-                kubernetes_remedy(reason)
+                error.remedy()
             );
             Finding::warning(
                 Code::KUBERNETES,
                 "kubernetes",
-                format!("the Kubernetes API cannot be read: {reason}"),
+                format!("the Kubernetes API cannot be read: {error}"),
                 advice,
             )
         }
@@ -180,10 +180,16 @@ fn kubernetes(collected: &Collected) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use hyper::StatusCode;
+
+    use super::super::ClusterError;
     use super::super::collected::no_response;
     use super::super::finding::Severity::{self, Error, Warning};
     use super::*;
     use crate::cloud::{AdverseKind, AdverseSetting, AdverseSettings, Fault, GroupName};
+    use crate::kubernetes::{ClusterConfigError, KubernetesError, Operation};
 
     fn found(listed: Result<CollectedListing, ListingFailure>) -> Vec<(Severity, String, String)> {
         let source = CollectedSource { name: "us".into(), family: Family::Aws, identity: None, listed };
@@ -215,15 +221,31 @@ mod tests {
 
     #[test]
     fn permissions_are_advised_where_the_kubernetes_api_refuses_and_the_network_where_it_does_not_respond() {
-        for (reason, advised) in [
-            ("list nodes: 403 Forbidden: no", "grant what deploy/kubernetes-rbac.yaml lists"),
-            ("list nodes: 401 Unauthorized; the API server does not", "renew the token or the certificate"),
-            ("list nodes: cannot connect to 10.0.0.1:443: connection refused", "and the network to it"),
+        let message = "no 403 Forbidden here".to_owned();
+        let network = "and the network to it";
+        for (error, advised) in [
+            (
+                KubernetesError::Forbidden { operation: Operation::ListNodes, message: String::new() }.into(),
+                "grant what deploy/kubernetes-rbac.yaml lists",
+            ),
+            (
+                KubernetesError::Unauthorized { operation: Operation::ListNodes, message: String::new() }.into(),
+                "renew the token or the certificate",
+            ),
+            (
+                KubernetesError::Refused { operation: Operation::ListNodes, status: StatusCode::BAD_GATEWAY, message }
+                    .into(),
+                network,
+            ),
+            (KubernetesError::TooLong { operation: Operation::ListNodes }.into(), network),
+            (Arc::new(ClusterConfigError::Nowhere).into(), network),
+            (ClusterError::TimedOut, network),
         ] {
-            let collected = Collected { kubernetes: Some(Err(reason.to_owned())), ..Collected::default() };
+            let reason = error.to_string();
+            let collected = Collected { kubernetes: Some(Err(error)), ..Collected::default() };
             let found: Vec<String> = findings(&collected).iter().map(Finding::sentence).collect();
-            let is_it = |line: &String| line.contains(reason) && line.ends_with(advised);
-            assert!(found.iter().any(is_it), "{advised} in {found:#?}");
+            let is_it = |line: &String| line.contains(&reason) && line.ends_with(advised);
+            assert!(found.iter().any(is_it), "{reason}: {advised} in {found:#?}");
         }
     }
 

@@ -5,6 +5,7 @@
 //! pure.
 
 mod autoscaler;
+mod cluster;
 mod code;
 mod collected;
 pub mod compare;
@@ -19,6 +20,7 @@ mod similar;
 use std::sync::Arc;
 
 pub use autoscaler::{Autoscaler, AutoscalerError, Calls};
+pub use cluster::{ClusterError, DeploymentError};
 pub use code::Code;
 pub use finding::{Finding, Severity, summary};
 pub use similar::{Similar, similar};
@@ -26,7 +28,7 @@ pub use similar::{Similar, similar};
 use crate::cloud::ReadOnlyCloud;
 use crate::fleet::Policies;
 use crate::instance_types::Catalog;
-use crate::kubernetes::KubernetesApi;
+use crate::kubernetes::{ClusterConfigError, KubernetesApi};
 use crate::prices::{PriceRefresh, Prices};
 
 /// What is to be checked.
@@ -44,7 +46,7 @@ pub struct CheckInput<'a> {
     /// The label by which the Cluster Autoscaler knows GPU nodes.
     pub gpu_label_key: &'a str,
     /// The cluster whose nodes are watched, or why there is none; `None` where they are not to be watched.
-    pub kubernetes: Option<Result<&'a dyn KubernetesApi, &'a str>>,
+    pub kubernetes: Option<Result<&'a dyn KubernetesApi, &'a Arc<ClusterConfigError>>>,
     /// Whether what nodes report is learned.
     pub learns: bool,
     /// Whether options are sent to releases from 1.35 on.
@@ -61,17 +63,6 @@ pub struct CheckInput<'a> {
     pub price_refresh: Option<&'a PriceRefresh>,
     /// The environment of this process.
     pub environment: &'a (dyn Fn(&str) -> Option<String> + Sync),
-}
-
-/// What to do if the Kubernetes API cannot be read for this reason. `KubernetesError` writes the status so.
-fn kubernetes_remedy(reason: &str) -> &'static str {
-    if reason.contains("403 Forbidden") {
-        "grant what deploy/kubernetes-rbac.yaml lists"
-    } else if reason.contains("401 Unauthorized") {
-        "renew the token or the certificate"
-    } else {
-        "check the API server, its address (kubernetes.kubeconfig) and the network to it"
-    }
 }
 
 /// Checks everything. Sources come in their order, the worst findings of each first.

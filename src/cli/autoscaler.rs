@@ -1,11 +1,12 @@
 //! How commands learn the release and the flags of the Cluster Autoscaler.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::{CommandError, manifest, server};
-use crate::check::Autoscaler;
+use crate::check::{Autoscaler, ClusterError, DeploymentError};
 use crate::config::Config;
-use crate::kubernetes;
+use crate::kubernetes::{self, AutoscalerContainer};
 
 /// The arguments about the Cluster Autoscaler.
 #[derive(Debug, clap::Args)]
@@ -53,18 +54,19 @@ impl AutoscalerArguments {
 
     /// Reads the Deployment from the Kubernetes API.
     async fn ask(&self, settings: &kubernetes::Settings, autoscaler: &mut Autoscaler) {
-        let namespace = &self.ca_namespace;
-        let client = match kubernetes::Client::new(settings.clone(), &|name| std::env::var(name).ok()) {
-            Ok(client) => client,
-            Err(error) => return autoscaler.unread.push(error.to_string()),
-        };
-        match client.autoscaler_container(namespace).await {
-            Ok(Some(container)) => {
-                let origin = format!("Deployment {namespace}/{}", container.deployment);
+        match self.deployed(settings).await {
+            Ok(container) => {
+                let origin = format!("Deployment {}/{}", self.ca_namespace, container.deployment);
                 autoscaler.read_container(&container, origin);
             }
-            Ok(None) => autoscaler.not_in(namespace),
-            Err(error) => autoscaler.unread.push(error.to_string()),
+            Err(error) => autoscaler.unread = Some(Arc::new(error)),
         }
+    }
+
+    async fn deployed(&self, settings: &kubernetes::Settings) -> Result<AutoscalerContainer, DeploymentError> {
+        let client = kubernetes::Client::new(settings.clone(), &|name| std::env::var(name).ok());
+        let client = client.map_err(|error| ClusterError::from(Arc::new(error)))?;
+        let found = client.autoscaler_container(&self.ca_namespace).await.map_err(ClusterError::from)?;
+        found.ok_or_else(|| DeploymentError::Find { namespace: self.ca_namespace.clone() })
     }
 }

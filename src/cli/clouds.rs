@@ -13,7 +13,7 @@ use crate::fleet::{self, Cadence, Fleet, NodeUse, Settings};
 use crate::grpc::Gpu;
 use crate::grpc::dialect::SendPolicy;
 use crate::instance_types::Catalog;
-use crate::kubernetes::{self, KubernetesApi};
+use crate::kubernetes::{self, ClusterConfigError, KubernetesApi};
 use crate::prices::{PriceRefresh, Prices};
 use crate::tasks::{TaskKind, Tasks};
 
@@ -26,7 +26,7 @@ pub(super) struct Prepared {
 }
 
 /// The cluster whose nodes are watched, or why it cannot be used although the configuration asks for that.
-type Cluster = Result<Arc<dyn KubernetesApi>, String>;
+type Cluster = Result<Arc<dyn KubernetesApi>, Arc<ClusterConfigError>>;
 
 /// A running fleet, and what commands need to know about its sources.
 pub(super) struct Connected {
@@ -196,7 +196,7 @@ impl Prepared {
             warnings: &config.warnings,
             gpu_label: config.gpu_label.is_some(),
             gpu_label_key: &gpu_label_key,
-            kubernetes: self.kubernetes.as_ref().map(|found| found.as_deref().map_err(String::as_str)),
+            kubernetes: self.kubernetes.as_ref().map(|found| found.as_ref().map(|api| &**api)),
             learns: self.learns,
             are_options_sent_since_135: config.grpc.options_since_135 == SendPolicy::Send,
             is_zero_or_max_sent: config.grpc.zero_or_max_node_scaling == SendPolicy::Send,
@@ -232,7 +232,7 @@ fn kubernetes(settings: Option<&kubernetes::Settings>) -> Result<Option<Cluster>
         }
         Err(error) => {
             tracing::warn!(%error, "no Kubernetes API is available; not watching nodes, and not learning from them");
-            Ok(Some(Err(error.to_string())))
+            Ok(Some(Err(Arc::new(error))))
         }
     }
 }

@@ -8,8 +8,8 @@ use kube::api::ListParams;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::KubernetesError;
 use super::client::Client;
+use super::{KubernetesError, Operation};
 
 /// What Headcount must be allowed to do with Deployments in the Cluster Autoscaler's namespace. Its Deployment may have
 /// any name.
@@ -245,7 +245,7 @@ impl Client {
     pub async fn autoscaler_container(&self, namespace: &str) -> Result<Option<AutoscalerContainer>, KubernetesError> {
         let deployments: Api<Deployment> = Api::namespaced(self.kube(), namespace);
         let listed = deployments.list(&ListParams::default().limit(DEPLOYMENTS_MAX)).await;
-        let listed = listed.map_err(|error| KubernetesError::of_call("list Deployments", error))?;
+        let listed = listed.map_err(|error| KubernetesError::of_call(Operation::ListDeployments, error))?;
         let documents: Vec<Value> =
             listed.items.iter().filter_map(|deployment| serde_json::to_value(deployment).ok()).collect();
         Ok(AutoscalerContainer::find(&documents))

@@ -6,8 +6,8 @@ use k8s_openapi::api::core::v1::ConfigMap as ApiConfigMap;
 use kube::Api;
 use serde::Deserialize;
 
-use super::KubernetesError;
 use super::client::Client;
+use super::{KubernetesError, Operation};
 
 /// What Headcount must be allowed to do with the ConfigMap that has the status.
 pub const AUTOSCALER_STATUS_VERBS: [&str; 1] = ["get"];
@@ -127,7 +127,7 @@ impl Client {
         let config_maps: Api<ApiConfigMap> = Api::namespaced(self.kube(), namespace);
         match config_maps.get_opt(name).await {
             Ok(found) => Ok(found.and_then(|found| found.data?.remove(KEY))),
-            Err(error) => Err(KubernetesError::of_call("get the Cluster Autoscaler's status", error)),
+            Err(error) => Err(KubernetesError::of_call(Operation::GetAutoscalerStatus, error)),
         }
     }
 }

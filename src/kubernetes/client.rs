@@ -10,7 +10,9 @@ use super::cluster_config::{ClusterConfig, ClusterConfigError, Credentials, Iden
 use super::endpoint::Endpoint;
 use super::node_watch::{NODES_MAX, NodeWatch};
 use super::transport::Transport;
-use super::{ConfigMap, KubernetesApi, KubernetesError, NAMESPACE_DEFAULT, Node, ResourceSliceWatch, Settings};
+use super::{
+    ConfigMap, KubernetesApi, KubernetesError, NAMESPACE_DEFAULT, Node, Operation, ResourceSliceWatch, Settings,
+};
 use crate::limits::{KUBERNETES_RESPONSE, NODE_LIST};
 use crate::tasks::Tasks;
 
@@ -67,7 +69,7 @@ impl Client {
             let mut parameters = ListParams::default().limit(NODES_PAGE);
             parameters.continue_token = token;
             let page = nodes.list(&parameters).await;
-            let page = page.map_err(|error| KubernetesError::of_call("list nodes", error))?;
+            let page = page.map_err(|error| KubernetesError::of_call(Operation::ListNodes, error))?;
             found.extend(page.items.into_iter().map(Node::from));
             token = page.metadata.continue_.filter(|token| !token.is_empty());
             if token.is_none() {
@@ -77,7 +79,7 @@ impl Client {
                 break;
             }
         }
-        Err(KubernetesError::too_long("list nodes"))
+        Err(KubernetesError::too_long(Operation::ListNodes))
     }
 
     fn config_maps(&self) -> Api<ApiConfigMap> {
@@ -86,10 +88,7 @@ impl Client {
 }
 
 /// The ConfigMap, or which call for it failed.
-fn config_map(
-    operation: &'static str,
-    outcome: Result<ApiConfigMap, kube::Error>,
-) -> Result<ConfigMap, KubernetesError> {
+fn config_map(operation: Operation, outcome: Result<ApiConfigMap, kube::Error>) -> Result<ConfigMap, KubernetesError> {
     let found = outcome.map_err(|error| KubernetesError::of_call(operation, error))?;
     let text = found.data.and_then(|mut data| data.remove(KEY));
     Ok(ConfigMap { version: found.metadata.resource_version.unwrap_or_default(), text })
@@ -107,20 +106,20 @@ impl KubernetesApi for Client {
 
     async fn list_nodes(&self) -> Result<Vec<Node>, KubernetesError> {
         let listing = tokio::time::timeout(NODE_LIST.time(), self.all_nodes()).await;
-        listing.unwrap_or(Err(KubernetesError::Slow { operation: "list nodes", limit: NODE_LIST.time() }))
+        listing.unwrap_or(Err(KubernetesError::Slow { operation: Operation::ListNodes, limit: NODE_LIST.time() }))
     }
 
     async fn check_nodes(&self) -> Result<(), KubernetesError> {
         let nodes = self.nodes();
         let listed = nodes.list_metadata(&ListParams::default().limit(1)).await;
-        let listed = listed.map_err(|error| KubernetesError::of_call("list nodes", error))?;
+        let listed = listed.map_err(|error| KubernetesError::of_call(Operation::ListNodes, error))?;
         let version = listed.metadata.resource_version.unwrap_or_default();
         let watched = nodes.watch_metadata(&WatchParams::default().timeout(1), &version).await;
-        watched.map(drop).map_err(|error| KubernetesError::of_call("watch nodes", error))
+        watched.map(drop).map_err(|error| KubernetesError::of_call(Operation::WatchNodes, error))
     }
 
     async fn get_config_map(&self) -> Result<Option<ConfigMap>, KubernetesError> {
-        match config_map("get the ConfigMap", self.config_maps().get(&self.config_map).await) {
+        match config_map(Operation::GetConfigMap, self.config_maps().get(&self.config_map).await) {
             Err(error) if error.is_gone() => Ok(None),
             outcome => outcome.map(Some),
         }
@@ -131,7 +130,7 @@ impl KubernetesApi for Client {
         created.metadata.name = Some(self.config_map.clone());
         created.metadata.labels = Some([("app.kubernetes.io/managed-by".to_owned(), "headcount".to_owned())].into());
         created.data = Some([(KEY.to_owned(), text.to_owned())].into());
-        config_map("create the ConfigMap", self.config_maps().create(&PostParams::default(), &created).await)
+        config_map(Operation::CreateConfigMap, self.config_maps().create(&PostParams::default(), &created).await)
     }
 
     /// A merge patch: other keys stay as they are, and the version makes the API server refuse it if another client
@@ -139,6 +138,6 @@ impl KubernetesApi for Client {
     async fn patch_config_map(&self, version: &str, text: &str) -> Result<ConfigMap, KubernetesError> {
         let patch = json!({"metadata": {"resourceVersion": version}, "data": {KEY: text}});
         let patched = self.config_maps().patch(&self.config_map, &PatchParams::default(), &Patch::Merge(patch)).await;
-        config_map("patch the ConfigMap", patched)
+        config_map(Operation::PatchConfigMap, patched)
     }
 }

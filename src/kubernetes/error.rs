@@ -6,6 +6,7 @@ use hyper::StatusCode;
 use kube::runtime::watcher;
 use thiserror::Error;
 
+use super::Operation;
 use super::transport::TransportError;
 
 /// The longest message of a refusal that an error repeats.
@@ -18,16 +19,38 @@ pub enum KubernetesError {
     #[error("{operation}: {source}")]
     Transport {
         /// The call.
-        operation: &'static str,
+        operation: Operation,
         /// Why not.
         #[source]
         source: TransportError,
     },
-    /// The API server refused the call.
-    #[error("{operation}: {status}{}{message}{}", separator(.message), advice(*.status, .operation))]
+    /// The API server does not know who calls.
+    #[error(
+        "{operation}: 401 Unauthorized{}{message}; the API server does not accept the token or the certificate",
+        separator(.message)
+    )]
+    Unauthorized {
+        /// The call.
+        operation: Operation,
+        /// The API server's own words, short.
+        message: String,
+    },
+    /// The API server does not permit the call to this caller.
+    #[error(
+        "{operation}: 403 Forbidden{}{message}; grant Headcount's service account what {} lists", separator(.message),
+        .operation.manifest()
+    )]
+    Forbidden {
+        /// The call.
+        operation: Operation,
+        /// The API server's own words, short.
+        message: String,
+    },
+    /// The API server refused the call for another reason.
+    #[error("{operation}: {status}{}{message}", separator(.message))]
     Refused {
         /// The call.
-        operation: &'static str,
+        operation: Operation,
         /// The HTTP status.
         status: StatusCode,
         /// The API server's own words, short.
@@ -37,7 +60,7 @@ pub enum KubernetesError {
     #[error("{operation}: no complete list within {} s; is the API server overloaded?", limit.as_secs())]
     Slow {
         /// The call.
-        operation: &'static str,
+        operation: Operation,
         /// The time.
         limit: Duration,
     },
@@ -45,13 +68,13 @@ pub enum KubernetesError {
     #[error("{operation}: the list has more pages than any cluster needs, or does not end")]
     TooLong {
         /// The call.
-        operation: &'static str,
+        operation: Operation,
     },
     /// The response is not what the API server should send.
     #[error("{operation}: the response cannot be parsed: {source}")]
     Unexpected {
         /// The call.
-        operation: &'static str,
+        operation: Operation,
         /// Why not.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
@@ -62,18 +85,9 @@ fn separator(message: &str) -> &'static str {
     if message.is_empty() { "" } else { ": " }
 }
 
-fn advice(status: StatusCode, operation: &str) -> &'static str {
-    match status {
-        StatusCode::UNAUTHORIZED => "; the API server does not accept the token or the certificate",
-        StatusCode::FORBIDDEN if operation.contains("the demo") => "; deploy/demo/rbac.yaml grants it",
-        StatusCode::FORBIDDEN => "; grant Headcount's service account what deploy/kubernetes-rbac.yaml lists",
-        _ => "",
-    }
-}
-
 impl KubernetesError {
     /// A call through `kube` that failed.
-    pub(super) fn of_call(operation: &'static str, error: kube::Error) -> Self {
+    pub(super) fn of_call(operation: Operation, error: kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => Self::refused(operation, &status),
             kube::Error::Service(source) => match source.downcast::<TransportError>() {
@@ -84,45 +98,37 @@ impl KubernetesError {
         }
     }
 
-    /// A watch of the nodes through `kube` that failed.
-    pub(super) fn of_watch(error: watcher::Error) -> Self {
-        const LIST: &str = "list nodes";
-        const WATCH: &str = "watch nodes";
+    /// A watch through `kube` that failed.
+    pub(super) fn of_watch(list: Operation, watch: Operation, error: watcher::Error) -> Self {
         match error {
-            watcher::Error::InitialListFailed(error) => Self::of_call(LIST, error),
-            watcher::Error::WatchStartFailed(error) | watcher::Error::WatchFailed(error) => Self::of_call(WATCH, error),
-            watcher::Error::WatchError(status) => Self::refused(WATCH, &status),
-            other @ watcher::Error::NoResourceVersion => Self::Unexpected { operation: LIST, source: other.into() },
-        }
-    }
-
-    /// A watch of the ResourceSlices through `kube` that failed.
-    pub(super) fn of_slice_watch(error: watcher::Error) -> Self {
-        const LIST: &str = "list ResourceSlices";
-        const WATCH: &str = "watch ResourceSlices";
-        match error {
-            watcher::Error::InitialListFailed(error) => Self::of_call(LIST, error),
-            watcher::Error::WatchStartFailed(error) | watcher::Error::WatchFailed(error) => Self::of_call(WATCH, error),
-            watcher::Error::WatchError(status) => Self::refused(WATCH, &status),
-            other @ watcher::Error::NoResourceVersion => Self::Unexpected { operation: LIST, source: other.into() },
+            watcher::Error::InitialListFailed(error) => Self::of_call(list, error),
+            watcher::Error::WatchStartFailed(error) | watcher::Error::WatchFailed(error) => Self::of_call(watch, error),
+            watcher::Error::WatchError(status) => Self::refused(watch, &status),
+            other @ watcher::Error::NoResourceVersion => Self::Unexpected { operation: list, source: other.into() },
         }
     }
 
     /// A list without an end.
-    pub(super) fn too_long(operation: &'static str) -> Self {
+    pub(super) fn too_long(operation: Operation) -> Self {
         Self::TooLong { operation }
     }
 
-    fn refused(operation: &'static str, status: &kube::core::Status) -> Self {
+    fn refused(operation: Operation, status: &kube::core::Status) -> Self {
         let message = status.message.chars().take(MESSAGE_CHARACTERS_MAX).collect();
-        let status = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        Self::Refused { operation, status, message }
+        match StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR) {
+            StatusCode::UNAUTHORIZED => Self::Unauthorized { operation, message },
+            StatusCode::FORBIDDEN => Self::Forbidden { operation, message },
+            status => Self::Refused { operation, status, message },
+        }
     }
 
     /// Whether the API server refuses the call, and not only because it is busy or a token has expired.
     pub fn is_refusal(&self) -> bool {
-        let may_pass = [StatusCode::TOO_MANY_REQUESTS, StatusCode::UNAUTHORIZED];
-        matches!(self, Self::Refused { status, .. } if status.is_client_error() && !may_pass.contains(status))
+        match self {
+            Self::Forbidden { .. } => true,
+            Self::Refused { status, .. } => status.is_client_error() && *status != StatusCode::TOO_MANY_REQUESTS,
+            _ => false,
+        }
     }
 
     fn has_status(&self, expected: StatusCode) -> bool {
@@ -142,5 +148,33 @@ impl KubernetesError {
     /// Whether a watch has to start over with a list: the API server no longer has the version that it resumed from.
     pub(super) fn is_expired(&self) -> bool {
         self.has_status(StatusCode::GONE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(operation: Operation, code: u16, message: &str) -> KubernetesError {
+        let status = kube::core::Status { code, message: message.to_owned(), ..Default::default() };
+        KubernetesError::of_call(operation, kube::Error::Api(Box::new(status)))
+    }
+
+    #[test]
+    fn what_the_api_server_does_not_permit_has_a_variant_and_says_what_grants_it() {
+        let error = refused(Operation::ListNodes, 403, "nodes is forbidden");
+        assert!(
+            matches!(error, KubernetesError::Forbidden { operation: Operation::ListNodes, .. }) && error.is_refusal()
+        );
+        let expected = "list nodes: 403 Forbidden: nodes is forbidden; grant Headcount's service account what \
+                        deploy/kubernetes-rbac.yaml lists";
+        assert_eq!(error.to_string(), expected);
+        let of_demo = refused(Operation::DeleteDemoNode, 403, "").to_string();
+        assert!(of_demo.ends_with("403 Forbidden; grant Headcount's service account what deploy/demo/rbac.yaml lists"));
+        let error = refused(Operation::WatchNodes, 401, "Unauthorized");
+        assert!(matches!(error, KubernetesError::Unauthorized { .. }) && !error.is_refusal(), "a token may be renewed");
+        let (gone, busy) = (refused(Operation::GetConfigMap, 404, ""), refused(Operation::GetConfigMap, 429, ""));
+        assert!(gone.is_gone() && gone.is_refusal() && !busy.is_refusal());
+        assert_eq!(gone.to_string(), "get the ConfigMap: 404 Not Found");
     }
 }

@@ -12,9 +12,9 @@ use kube::Api;
 use kube::api::PostParams;
 use tokio::time::Instant;
 
-use super::KubernetesError;
 use super::client::Client;
 use super::names::is_name;
+use super::{KubernetesError, Operation};
 
 /// What Headcount must be allowed to do with Events in its namespace.
 pub const EVENT_VERBS: [&str; 1] = ["create"];
@@ -79,7 +79,7 @@ impl EventWriter {
         }
         let events: Api<ApiEvent> = Api::namespaced(self.client.kube(), &self.pod.namespace);
         let written = events.create(&PostParams::default(), &self.event(reason, note)).await;
-        written.map(|_| true).map_err(|error| KubernetesError::of_call("create an Event", error))
+        written.map(|_| true).map_err(|error| KubernetesError::of_call(Operation::CreateEvent, error))
     }
 
     fn event(&self, reason: &str, note: &str) -> ApiEvent {

@@ -23,6 +23,7 @@ mod names;
 mod node;
 mod node_watch;
 mod node_writer;
+mod operation;
 pub mod parsers;
 mod resource_slice_watch;
 #[cfg(test)]
@@ -47,6 +48,7 @@ pub use exec::ExecError;
 pub use node::Node;
 pub use node_watch::{NODES_MAX, NodeWatch};
 pub use node_writer::{DEMO_NODE_STATUS_VERBS, DEMO_NODE_VERBS, NodeWriter};
+pub use operation::Operation;
 pub use resource_slice_watch::{ResourceSlice, ResourceSliceWatch, SlicesByNode};
 pub use transport::TransportError;
 

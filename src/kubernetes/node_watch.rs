@@ -19,7 +19,7 @@ use tokio::time::sleep;
 
 use super::transport::Transport;
 use super::watch_failure::WatchFailure;
-use super::{KubernetesError, Node};
+use super::{KubernetesError, Node, Operation};
 use crate::tasks::{TaskKind, Tasks};
 
 /// Nodes kept at most: twice as many as Kubernetes supports in one cluster.
@@ -131,7 +131,7 @@ async fn follow(nodes: Api<ApiNode>, transport: Transport, state: Arc<watch::Sen
         let mut events = pin!(watcher(nodes.clone(), config).default_backoff());
         while let Some(event) = events.next().await {
             let watches_accepted = transport.node_watches_accepted();
-            match event.map_err(KubernetesError::of_watch) {
+            match event.map_err(|error| KubernetesError::of_watch(Operation::ListNodes, Operation::WatchNodes, error)) {
                 Ok(event) => {
                     if matches!(event, Event::Apply(_) | Event::Delete(_)) {
                         pause = RELIST_PAUSE;

@@ -8,8 +8,8 @@ use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value as Json, json};
 
-use super::KubernetesError;
 use super::client::Client;
+use super::{KubernetesError, Operation};
 
 /// What the demo must be allowed to do with nodes.
 pub const DEMO_NODE_VERBS: [&str; 3] = ["create", "delete", "list"];
@@ -42,7 +42,7 @@ impl NodeWriter {
         let (key, value) = OWNER;
         let parameters = ListParams::default().labels(&format!("{key}={value}")).limit(DEMO_NODES_MAX);
         let listed = self.0.list(&parameters).await;
-        let listed = listed.map_err(|error| KubernetesError::of_call("list the demo's nodes", error))?;
+        let listed = listed.map_err(|error| KubernetesError::of_call(Operation::ListDemoNodes, error))?;
         let named = |node: ApiNode| {
             Some((node.metadata.name?, node.spec.and_then(|spec| spec.provider_id).unwrap_or_default()))
         };
@@ -55,13 +55,13 @@ impl NodeWriter {
         node["metadata"]["labels"][key] = json!(value);
         node["status"]["conditions"] = json!([ready()]);
         let unexpected = |source: serde_json::Error| KubernetesError::Unexpected {
-            operation: "create a node of the demo",
+            operation: Operation::CreateDemoNode,
             source: source.into(),
         };
         let node: ApiNode = serde_json::from_value(node).map_err(unexpected)?;
         match self.0.create(&PostParams::default(), &node).await {
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
-            created => created.map(drop).map_err(|error| KubernetesError::of_call("create a node of the demo", error)),
+            created => created.map(drop).map_err(|error| KubernetesError::of_call(Operation::CreateDemoNode, error)),
         }
     }
 
@@ -69,18 +69,18 @@ impl NodeWriter {
     pub async fn keep_ready(&self, name: &str) -> Result<(), KubernetesError> {
         let patch = json!({"status": {"conditions": [ready()]}});
         let patched = self.0.patch_status(name, &PatchParams::default(), &Patch::Strategic(patch)).await;
-        gone_or(patched.map(drop), "patch the status of a node of the demo")
+        gone_or(patched.map(drop), Operation::PatchDemoNode)
     }
 
     /// Deletes a node of the demo, unless it is gone.
     pub async fn delete(&self, name: &str) -> Result<(), KubernetesError> {
         let deleted = self.0.delete(name, &DeleteParams::default()).await;
-        gone_or(deleted.map(drop), "delete a node of the demo")
+        gone_or(deleted.map(drop), Operation::DeleteDemoNode)
     }
 }
 
 /// The outcome of a call for a node, which may be gone.
-fn gone_or(outcome: Result<(), kube::Error>, operation: &'static str) -> Result<(), KubernetesError> {
+fn gone_or(outcome: Result<(), kube::Error>, operation: Operation) -> Result<(), KubernetesError> {
     match outcome {
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
         outcome => outcome.map_err(|error| KubernetesError::of_call(operation, error)),

@@ -17,9 +17,9 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use super::KubernetesError;
 use super::transport::Transport;
 use super::watch_failure::WatchFailure;
+use super::{KubernetesError, Operation};
 use crate::tasks::{TaskKind, Tasks};
 
 /// What is kept at most: two slices for each node of the largest cluster, and bytes for 5,000 nodes with a GPU each.
@@ -179,7 +179,9 @@ async fn follow(slices: Api<DynamicObject>, transport: Transport, state: Arc<wat
         next_pause = (next_pause * 2).min(RELIST_PAUSE_MAX);
         while let Some(event) = events.next().await {
             let watches_accepted = transport.slice_watches_accepted();
-            match event.map_err(KubernetesError::of_slice_watch) {
+            match event.map_err(|error| {
+                KubernetesError::of_watch(Operation::ListResourceSlices, Operation::WatchResourceSlices, error)
+            }) {
                 Ok(event) => {
                     if matches!(event, Event::Apply(_) | Event::Delete(_)) {
                         (pause, next_pause) = (RELIST_PAUSE, 2 * RELIST_PAUSE);

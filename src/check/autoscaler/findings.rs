@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::{Autoscaler, Calls, NO_DEPLOYMENT};
+use super::{Autoscaler, Calls};
 use crate::check::code::Code;
 use crate::check::collected::Collected;
 use crate::check::finding::Finding;
-use crate::check::{kubernetes_remedy, prices};
+use crate::check::{DeploymentError, prices};
 use crate::cloud::Family;
 use crate::cloud::in_tree::{IGNORE_LABEL_GONE, IN_TREE_FLAGS};
 use crate::grpc::Dialect;
@@ -51,14 +51,13 @@ fn known(autoscaler: &Autoscaler) -> Option<Finding> {
         let advice = if autoscaler.version.is_none() { "name the release with --ca-version" } else { "" };
         return Some(Finding::ok(Code::CA_KNOWN, SUBJECT, what, advice));
     }
-    if autoscaler.unread.is_empty() {
-        return None;
-    }
-    let what = format!("its flags are not checked: {}", autoscaler.unread.join("; "));
-    let mut advice = "pass its manifest with --ca-deployment, or name its namespace with --ca-namespace".to_owned();
-    if let Some(reason) = autoscaler.unread.iter().find(|reason| !reason.starts_with(NO_DEPLOYMENT)) {
-        advice = format!("{}, or {advice}", kubernetes_remedy(reason));
-    }
+    let error = autoscaler.unread.as_deref()?;
+    let what = format!("its flags are not checked: {error}");
+    let elsewhere = "pass its manifest with --ca-deployment, or name its namespace with --ca-namespace";
+    let advice = match error {
+        DeploymentError::List(error) => format!("{}, or {elsewhere}", error.remedy()),
+        DeploymentError::Find { .. } => elsewhere.to_owned(),
+    };
     Some(Finding::warning(Code::CA_KNOWN, SUBJECT, what, advice))
 }
 

@@ -5,12 +5,14 @@ mod findings;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error;
 
 pub(super) use findings::{SUBJECT, findings};
 
+use super::DeploymentError;
 use crate::admin::statusz::Document;
 use crate::cloud::go_syntax::parse_duration;
 use crate::cloud::in_tree::IGNORE_LABEL_GONE;
@@ -20,9 +22,6 @@ use crate::kubernetes::{AutoscalerContainer, Flag, parse_flags};
 /// The defaults of --initial-node-group-backoff-duration and --max-node-group-backoff-duration.
 const BACKOFF_INITIAL: Duration = Duration::from_secs(5 * 60);
 const BACKOFF_MAX: Duration = Duration::from_secs(30 * 60);
-
-/// How the reason begins where a namespace has no Deployment of the Cluster Autoscaler.
-const NO_DEPLOYMENT: &str = "no Deployment in the namespace";
 
 /// Why the arguments about the Cluster Autoscaler cannot be used.
 #[derive(Debug, Error)]
@@ -39,7 +38,7 @@ pub enum AutoscalerError {
 }
 
 /// The Cluster Autoscaler, as far as it is known.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Autoscaler {
     /// Its release.
     pub version: Option<(u32, u32)>,
@@ -55,8 +54,8 @@ pub struct Autoscaler {
     pub launches_refused: BTreeMap<String, String>,
     /// Where release and flags come from, as text.
     pub origin: Option<String>,
-    /// Places that were tried and could not be read, each with the reason.
-    pub unread: Vec<String>,
+    /// Why its Deployment is not known, if it was looked for.
+    pub unread: Option<Arc<DeploymentError>>,
 }
 
 /// What a running server knows about the Cluster Autoscaler's calls.
@@ -108,11 +107,6 @@ impl Autoscaler {
         let refused =
             document.groups.iter().filter_map(|group| Some((group.id.clone(), group.launches_refused.clone()?)));
         self.launches_refused = refused.collect();
-    }
-
-    /// No Deployment of this namespace runs the Cluster Autoscaler.
-    pub fn not_in(&mut self, namespace: &str) {
-        self.unread.push(format!("{NO_DEPLOYMENT} {namespace} runs cluster-autoscaler"));
     }
 
     /// Sets the release, which overrides that of the Deployment.

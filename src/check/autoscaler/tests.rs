@@ -2,10 +2,11 @@ use std::time::Duration;
 
 use super::*;
 use crate::admin::statusz;
+use crate::check::ClusterError;
 use crate::check::collected::{Collected, CollectedListing, CollectedSource};
 use crate::check::finding::Finding;
 use crate::cloud::Family;
-use crate::kubernetes::parse_flags;
+use crate::kubernetes::{ClusterConfigError, KubernetesError, Operation, parse_flags};
 
 const MANIFEST: &str = "
 apiVersion: apps/v1
@@ -74,17 +75,18 @@ fn from_1_37_on_only_balancing_labels_help() {
 
 #[test]
 fn a_deployment_that_cannot_be_read_is_a_warning_with_what_is_lost() {
-    let found = |reason: &str| {
-        let autoscaler = Autoscaler { unread: vec![reason.to_owned()], ..Autoscaler::default() };
+    let found = |error: DeploymentError| {
+        let autoscaler = Autoscaler { unread: Some(Arc::new(error)), ..Autoscaler::default() };
         lines(&autoscaler, Collected::default())
     };
-    let denied = found("list Deployments: 403 Forbidden");
+    let (operation, message) = (Operation::ListDeployments, "no".to_owned());
+    let denied = found(ClusterError::from(KubernetesError::Forbidden { operation, message }).into());
     has(&denied, "warning HC505", "its flags are not checked: list Deployments: 403");
     has(&denied, "warning HC505", "grant what deploy/kubernetes-rbac.yaml lists, or pass its manifest");
-    has(&found("list Deployments: connection refused"), "warning HC505", "the network to it, or pass its manifest");
-    let mut elsewhere = Autoscaler::default();
-    elsewhere.not_in("kube-system");
-    has(&lines(&elsewhere, Collected::default()), "warning HC505", "runs cluster-autoscaler — pass its manifest");
+    let nowhere = found(ClusterError::from(Arc::new(ClusterConfigError::Nowhere)).into());
+    has(&nowhere, "warning HC505", "the network to it, or pass its manifest");
+    let elsewhere = found(DeploymentError::Find { namespace: "kube-system".to_owned() });
+    has(&elsewhere, "warning HC505", "no Deployment in the namespace kube-system runs cluster-autoscaler — pass its");
 }
 
 #[test]
