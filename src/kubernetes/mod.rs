@@ -23,6 +23,7 @@ mod names;
 mod node;
 mod node_watch;
 mod node_writer;
+mod object_watch;
 mod operation;
 pub mod parsers;
 mod resource_slice_watch;
