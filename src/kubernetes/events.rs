@@ -42,30 +42,36 @@ impl OwnPod {
     }
 }
 
+/// The Events that were written in the last [`WINDOW`].
+#[derive(Default)]
+struct Recent(VecDeque<Instant>);
+
+impl Recent {
+    /// Whether there is room for another Event. If so, it counts as written.
+    fn admit(&mut self) -> bool {
+        while self.0.front().is_some_and(|written| written.elapsed() >= WINDOW) {
+            self.0.pop_front();
+        }
+        if self.0.len() >= EVENTS_MAX {
+            return false;
+        }
+        self.0.push_back(Instant::now());
+        true
+    }
+}
+
 /// Writes Events, ten a minute at most.
 pub struct EventWriter {
     client: Client,
     pod: OwnPod,
-    written: VecDeque<Instant>,
+    recent: Recent,
     number: AtomicU64,
 }
 
 impl EventWriter {
     /// Writes about this pod.
     pub fn new(client: Client, pod: OwnPod) -> Self {
-        Self { client, pod, written: VecDeque::new(), number: AtomicU64::new(0) }
-    }
-
-    /// Whether there is room for another Event. If so, it counts as written.
-    fn admit(&mut self) -> bool {
-        while self.written.front().is_some_and(|written| written.elapsed() >= WINDOW) {
-            self.written.pop_front();
-        }
-        if self.written.len() >= EVENTS_MAX {
-            return false;
-        }
-        self.written.push_back(Instant::now());
-        true
+        Self { client, pod, recent: Recent::default(), number: AtomicU64::new(0) }
     }
 
     /// Writes a warning, unless there were too many in the last minute. Returns whether it was written.
@@ -74,7 +80,7 @@ impl EventWriter {
     ///
     /// If the API server cannot be reached or does not permit it.
     pub async fn warn(&mut self, reason: &str, note: &str) -> Result<bool, KubernetesError> {
-        if !self.admit() {
+        if !self.recent.admit() {
             return Ok(false);
         }
         let events: Api<ApiEvent> = Api::namespaced(self.client.kube(), &self.pod.namespace);
@@ -111,5 +117,28 @@ impl EventWriter {
             count: Some(1),
             ..ApiEvent::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn no_more_than_ten_events_are_written_in_any_minute() {
+        let mut recent = Recent::default();
+        for number in 0..EVENTS_MAX {
+            assert!(recent.admit(), "{number}");
+            advance(Duration::from_secs(1)).await;
+        }
+        assert!(!recent.admit());
+        advance(WINDOW - Duration::from_secs(11)).await;
+        assert!(!recent.admit(), "the first one is 59 s old");
+        advance(Duration::from_secs(1)).await;
+        assert!(recent.admit() && !recent.admit(), "one left the window, and one took its place");
+        advance(10 * WINDOW).await;
+        assert_eq!((0..2 * EVENTS_MAX).filter(|_| recent.admit()).count(), EVENTS_MAX, "a pause earns no more");
     }
 }
