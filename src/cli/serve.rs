@@ -4,6 +4,7 @@ use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use rustix::io::Errno;
@@ -67,8 +68,50 @@ pub(super) struct Serve {
     kubeconfig: Option<PathBuf>,
 }
 
+/// What the command line and the configuration ask for.
+struct Loaded {
+    config: Config,
+    /// The configuration without what the command line adds, to compare a reloaded one with.
+    as_written: Config,
+    /// Where to load it from again; `None` for the demo.
+    arguments: Option<config::Arguments>,
+    listen: Listen,
+    admin_listen: SocketAddr,
+    tls: Option<Arc<LiveTls>>,
+    /// What registers the simulated instances.
+    writer: Option<NodeWriter>,
+}
+
 impl Serve {
     pub(super) async fn run(self) -> Result<(), CommandError> {
+        let Loaded { config, as_written, arguments, listen, admin_listen, tls, writer } = self.load()?;
+        let unhandled = |error: io::Error| CommandError::Failed(format!("cannot handle signals: {error}"));
+        let shutdown = Shutdown::on_signals().map_err(unhandled)?;
+        let reload = Reload::on_hangup(arguments, as_written).map_err(unhandled)?;
+        let (grpc_port, admin_port) = (bind(&listen, config.grpc.socket_mode).await?, bind_admin(admin_listen).await?);
+        let connected = tokio::select! {
+            connected = clouds::connect(&config) => connected?,
+            () = shutdown.begun() => {
+                tracing::info!("stopped");
+                return Ok(());
+            }
+        };
+        if let Some(writer) = writer {
+            connected.simulated.iter().for_each(|cloud| start_registering_nodes(cloud, &connected.fleet, &writer));
+        }
+        let (settings, pages) = start(&config, connected, tls, reload, &shutdown);
+        tracing::info!(
+            grpc = %grpc_port.address(), admin = %local(&admin_port), sources = config.sources.len(),
+            refresh_interval = %humantime::format_duration(config.refresh_interval),
+            read_only = config.read_only, "serving"
+        );
+        serve_until(shutdown, config.drain_timeout, (grpc_port, settings), (admin_port, pages)).await;
+        tracing::info!("stopped");
+        Ok(())
+    }
+
+    /// Loads the configuration, the certificates and the kubeconfig, and refuses what is not safe to serve.
+    fn load(self) -> Result<Loaded, CommandError> {
         let Self {
             configuration,
             listen,
@@ -89,72 +132,73 @@ impl Serve {
         let switches = Switches { insecure_plaintext, insecure_no_client_auth };
         check_access(config.grpc.tls.as_ref(), &listen, switches)?;
         let tls = load_tls(config.grpc.tls.as_ref())?;
-        let shutdown =
-            Shutdown::on_signals().map_err(|error| CommandError::Failed(format!("cannot handle signals: {error}")))?;
-        let mut reload = Reload::on_hangup((!configuration.demo).then_some(configuration), as_written)
-            .map_err(|error| CommandError::Failed(format!("cannot handle signals: {error}")))?;
-        let (grpc_port, admin_port) = (bind(&listen, config.grpc.socket_mode).await?, bind_admin(admin_listen).await?);
-        let connected = tokio::select! {
-            connected = clouds::connect(&config) => connected?,
-            () = shutdown.begun() => {
-                tracing::info!("stopped");
-                return Ok(());
-            }
-        };
-        let Connected { fleet, families, simulated, sign_ins, cluster, calls, prices, mut live_prices } = connected;
-        if config.grpc.lists_new_at_once {
-            fleet.list_new_at_once();
-        }
-        let tasks = fleet.tasks().clone();
-        simulated.iter().for_each(|cloud| print_events(cloud, &tasks));
-        if let Some(writer) = writer {
-            simulated.iter().for_each(|cloud| start_registering_nodes(cloud, &fleet, &writer));
-        }
-        let learner = cluster.map(|(api, uses)| fleet.learn(api, uses, LEARN_EVERY));
-        live_prices.set(config.live_prices, &tasks);
-        super::events::start(&config, &fleet);
-        let settings = grpc::Settings {
-            fleet: Arc::clone(&fleet),
-            gpu: Gpu::new(config.gpu_label.clone(), &families),
-            prices,
-            options_since_135: config.grpc.options_since_135,
-            zero_or_max_node_scaling: config.grpc.zero_or_max_node_scaling,
-            resource_slices: config.grpc.resource_slices,
-            tls: tls.clone(),
-            refusals: Arc::default(),
-            metrics: GrpcMetrics::default(),
-        };
-        let metrics = Arc::new(metrics(&settings, &calls, &reload));
-        let mut target = Target { fleet: Arc::clone(&fleet), tls: tls.clone(), learner, sign_ins, live_prices };
-        let mut restarts = tasks.supervise(TaskKind::Reload, "").endless();
-        tokio::spawn(async move { while restarts.run(reload.run(&mut target)).await {} });
-        if let Some(tls) = tls.clone() {
-            tasks.spawn(TaskKind::TlsFiles, "", move || Arc::clone(&tls).watch());
-        }
-        let statusz = Some(Statusz { fleet: Arc::clone(&fleet), audience: config.admin.statusz });
-        let pages = Pages { readiness: readiness(&fleet, tls, &shutdown), metrics, statusz };
-        tracing::info!(
-            grpc = %grpc_port.address(), admin = %local(&admin_port), sources = config.sources.len(),
-            refresh_interval = %humantime::format_duration(config.refresh_interval),
-            read_only = config.read_only, "serving"
-        );
-        let serving_admin = tasks.clone();
-        let probes = tokio::spawn(async move {
-            admin::serve(admin_port, pages, &serving_admin, std::future::pending()).await;
-        });
-        tokio::spawn(log_when_ready(Arc::clone(&fleet)));
-        let serving = grpc::serve(grpc_port, settings, shutdown.begun());
-        let limit = config.drain_timeout;
-        let _in_time = shutdown
-            .drain(limit, async {
-                serving.await;
-                fleet.drain(limit).await
-            })
-            .await;
-        probes.abort();
-        tracing::info!("stopped");
-        Ok(())
+        let arguments = (!configuration.demo).then_some(configuration);
+        Ok(Loaded { config, as_written, arguments, listen, admin_listen, tls, writer })
     }
+}
+
+/// Starts everything that runs beside the two ports, and returns what these serve.
+fn start(
+    config: &Config,
+    connected: Connected,
+    tls: Option<Arc<LiveTls>>,
+    mut reload: Reload,
+    shutdown: &Shutdown,
+) -> (grpc::Settings, Pages) {
+    let Connected { fleet, families, simulated, sign_ins, cluster, calls, prices, mut live_prices } = connected;
+    if config.grpc.lists_new_at_once {
+        fleet.list_new_at_once();
+    }
+    let tasks = fleet.tasks().clone();
+    simulated.iter().for_each(|cloud| print_events(cloud, &tasks));
+    let learner = cluster.map(|(api, uses)| fleet.learn(api, uses, LEARN_EVERY));
+    live_prices.set(config.live_prices, &tasks);
+    super::events::start(config, &fleet);
+    let settings = grpc::Settings {
+        fleet: Arc::clone(&fleet),
+        gpu: Gpu::new(config.gpu_label.clone(), &families),
+        prices,
+        options_since_135: config.grpc.options_since_135,
+        zero_or_max_node_scaling: config.grpc.zero_or_max_node_scaling,
+        resource_slices: config.grpc.resource_slices,
+        tls: tls.clone(),
+        refusals: Arc::default(),
+        metrics: GrpcMetrics::default(),
+    };
+    let metrics = Arc::new(metrics(&settings, &calls, &reload));
+    let mut target = Target { fleet: Arc::clone(&fleet), tls: tls.clone(), learner, sign_ins, live_prices };
+    let mut restarts = tasks.supervise(TaskKind::Reload, "").endless();
+    tokio::spawn(async move { while restarts.run(reload.run(&mut target)).await {} });
+    if let Some(tls) = tls.clone() {
+        tasks.spawn(TaskKind::TlsFiles, "", move || Arc::clone(&tls).watch());
+    }
+    let statusz = Some(Statusz { fleet: Arc::clone(&fleet), audience: config.admin.statusz });
+    let pages = Pages { readiness: readiness(&fleet, tls, shutdown), metrics, statusz };
+    (settings, pages)
+}
+
+/// Serves both ports until the shutdown, and then until calls and writes under way are finished, for `limit` at most.
+async fn serve_until(
+    shutdown: Shutdown,
+    limit: Duration,
+    (grpc_port, settings): (Listener, grpc::Settings),
+    (admin_port, pages): (TcpListener, Pages),
+) {
+    let fleet = Arc::clone(&settings.fleet);
+    let tasks = fleet.tasks().clone();
+    // Probes are answered while the process drains.
+    let probes = tokio::spawn(async move {
+        admin::serve(admin_port, pages, &tasks, std::future::pending()).await;
+    });
+    tokio::spawn(log_when_ready(Arc::clone(&fleet)));
+    let serving = grpc::serve(grpc_port, settings, shutdown.begun());
+    let _in_time = shutdown
+        .drain(limit, async {
+            serving.await;
+            fleet.drain(limit).await
+        })
+        .await;
+    probes.abort();
 }
 
 /// All that `/metrics` shows.
