@@ -74,19 +74,25 @@ fn known(key: KeyEvent) -> Option<Key> {
 /// Draws the stage on a frame of any size.
 pub(super) fn draw(frame: &mut Frame<'_>, stage: &Stage, addresses: &str) {
     let groups: Vec<TableRow<'_>> = stage.groups().map(|(group, in_tree)| table_row(group, in_tree)).collect();
+    let seconds = stage.elapsed().as_secs();
+    let title = format!("headcount demo   {}:{:02}   {}", seconds / 60, seconds % 60, stage.pods());
+    let width = frame.area().width;
+    let mut heading_rows = wrapped(&title, width, Style::new().add_modifier(Modifier::BOLD));
+    heading_rows.extend(wrapped(addresses, width, Style::new()));
     let heights = [
-        Constraint::Length(2),
+        Constraint::Length(u16::try_from(heading_rows.len()).unwrap_or(u16::MAX)),
         Constraint::Length(u16::try_from(groups.len()).unwrap_or(u16::MAX).saturating_add(3)),
         Constraint::Min(5),
         Constraint::Length(4),
     ];
     let [heading, table, lines, keys] = frame.area().layout(&Layout::vertical(heights));
-    let seconds = stage.elapsed().as_secs();
-    let title = format!("headcount demo   {}:{:02}   {}", seconds / 60, seconds % 60, stage.pods());
-    frame.render_widget(Paragraph::new(vec![Row::from(title).style(Modifier::BOLD), Row::from(addresses)]), heading);
+    frame.render_widget(Paragraph::new(heading_rows), heading);
     frame.render_widget(groups_table(groups), table);
-    let newest = stage.last_lines(usize::from(lines.height.saturating_sub(2))).map(shown);
-    let log = Paragraph::new(newest.collect::<Vec<_>>()).block(Block::bordered().title("what happens, and why"));
+    let room = usize::from(lines.height.saturating_sub(2));
+    let mut newest: Vec<_> =
+        stage.last_lines(room).flat_map(|line| shown(line, lines.width.saturating_sub(2))).collect();
+    newest.drain(..newest.len().saturating_sub(room));
+    let log = Paragraph::new(newest).block(Block::bordered().title("what happens, and why"));
     frame.render_widget(log, lines);
     frame.render_widget(Paragraph::new(help()).wrap(Wrap { trim: true }).block(Block::bordered().title("keys")), keys);
 }
@@ -115,7 +121,14 @@ fn table_row(group: &crate::admin::statusz::GroupEntry, in_tree: Option<u32>) ->
     ])
 }
 
-fn shown(line: &Line) -> Row<'static> {
+/// A text on as many rows as it needs. Each takes what fits: an address, which has no spaces, is not cut off.
+fn wrapped(text: &str, width: u16, style: Style) -> Vec<Row<'static>> {
+    let letters: Vec<char> = printable(text).chars().collect();
+    let rows = letters.chunks(usize::from(width.max(1)));
+    rows.map(|row| Row::from(Span::styled(row.iter().collect::<String>(), style))).collect()
+}
+
+fn shown(line: &Line, width: u16) -> Vec<Row<'static>> {
     let color = match line.speaker {
         Speaker::Demo => Color::Magenta,
         Speaker::Autoscaler => Color::Blue,
@@ -123,7 +136,7 @@ fn shown(line: &Line) -> Row<'static> {
         Speaker::Headcount => Color::Green,
         Speaker::InTree => Color::Red,
     };
-    Row::from(Span::styled(printable(&line.to_string()).into_owned(), Style::new().fg(color)))
+    wrapped(&line.to_string(), width, Style::new().fg(color))
 }
 
 fn help() -> String {

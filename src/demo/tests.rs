@@ -133,4 +133,11 @@ async fn the_page_shows_groups_lines_and_keys_and_fits_any_terminal() {
         let parts = ["in-tree", "aks-pool: target 6 = the cloud's capacity; 6 running", "l launch fails", "q quit"];
         assert!(width < 120 || parts.iter().all(|part| shown.contains(part)), "{shown}");
     }
+    let mut narrow = Terminal::new(TestBackend::new(40, 40)).expect("a terminal");
+    let addresses = "gRPC on 127.0.0.1:40001, status page on http://127.0.0.1:40002/statusz";
+    narrow.draw(|frame| page::draw(frame, &stage, addresses)).expect("drawn");
+    let shown: String = narrow.backend().buffer().content().iter().map(|cell| cell.symbol()).collect();
+    assert!(shown.contains(addresses), "the address goes on in the next row: {shown}");
+    let log = shown.replace(['│', ' '], "");
+    assert!(log.contains("aks-pool:target6=thecloud'scapacity;6running"), "so does the reason: {shown}");
 }
