@@ -1,5 +1,7 @@
 //! The command line of the Cluster Autoscaler.
 
+use crate::cloud::go_syntax::parse_bool;
+
 /// One flag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flag {
@@ -14,9 +16,9 @@ impl Flag {
         self.value.as_deref()
     }
 
-    /// Whether it is on. A flag without a value is.
+    /// Whether it is on. A flag without a value is; with one, it is what Go reads.
     pub fn is_on(&self) -> bool {
-        self.value().is_none_or(|value| value != "false")
+        self.value().is_none_or(|value| parse_bool(value) != Some(false))
     }
 }
 

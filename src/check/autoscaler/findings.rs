@@ -104,7 +104,7 @@ fn options(autoscaler: &Autoscaler, collected: &Collected) -> Option<Finding> {
         Dialect::From129To133 | Dialect::V134 | Dialect::From135 | Dialect::WithStartup => Ok(()),
     };
     let loses_flag = autoscaler.version.is_some_and(|version| version < DAEMON_SETS_SINCE)
-        && autoscaler.values("ignore-daemonsets-utilization").last() == Some("true");
+        && autoscaler.switch("ignore-daemonsets-utilization") == Some(true);
     Some(match sent {
         // Its client leaves the option out of what it passes on, and its core takes it from there all the same.
         Ok(()) if loses_flag => {
@@ -190,8 +190,7 @@ fn ignored_flags(autoscaler: &Autoscaler) -> Option<Finding> {
 }
 
 fn balancing(autoscaler: &Autoscaler, collected: &Collected) -> Option<Finding> {
-    let balances = autoscaler.values("balance-similar-node-groups").last().is_some_and(|value| value != "false");
-    if !balances {
+    if autoscaler.switch("balance-similar-node-groups") != Some(true) {
         return None;
     }
     // With explicit labels, nothing else is compared.

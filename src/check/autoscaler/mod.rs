@@ -157,6 +157,11 @@ impl Autoscaler {
         flags.map(|flag| flag.value().unwrap_or("true"))
     }
 
+    /// Whether a switch is on; `None` where it is not given.
+    fn switch(&self, name: &str) -> Option<bool> {
+        self.flags.iter().flatten().rfind(|flag| flag.name == name).map(Flag::is_on)
+    }
+
     fn has(&self, name: &str) -> bool {
         self.values(name).next().is_some()
     }

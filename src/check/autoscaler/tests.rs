@@ -62,6 +62,16 @@ fn flags_that_conflict_are_found() {
 }
 
 #[test]
+fn a_switch_is_off_in_every_spelling_that_go_reads() {
+    for spelling in ["false", "False", "0"] {
+        let off =
+            MANIFEST.replace("--balance-similar-node-groups", &format!("--balance-similar-node-groups={spelling}"));
+        let found = lines(&of(&off), Collected::default());
+        assert!(!found.iter().any(|line| line.contains("HC503")), "{spelling}: {found:#?}");
+    }
+}
+
+#[test]
 fn from_1_37_on_only_balancing_labels_help() {
     let balancing = |manifest: &str| {
         let autoscaler = Autoscaler { version: Some((1, 37)), ..of(manifest) };

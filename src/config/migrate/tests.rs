@@ -120,7 +120,12 @@ fn balancing_gets_the_labels_of_the_cloud_unless_the_user_names_labels_to_compar
     let flags = |text: &str| migrate(&arguments(text)).expect("migrated").flags.join(" ");
     let azure = flags("--cloud-provider=azure --balance-similar-node-groups=true");
     assert_eq!(azure.matches("--balancing-ignore-label=").count(), 9, "{azure}");
-    for none in ["--balance-similar-node-groups=false", "", "--balance-similar-node-groups --balancing-label=team"] {
+    for none in [
+        "--balance-similar-node-groups=false",
+        "--balance-similar-node-groups=False",
+        "",
+        "--balance-similar-node-groups --balancing-label=team",
+    ] {
         let flags = flags(&format!("--cloud-provider=aws {none}"));
         assert!(!flags.contains("--balancing-ignore-label"), "{flags}");
     }
