@@ -156,6 +156,8 @@ where
                     }
                     apply(&state, event);
                 }
+                // Not a failure: a new watcher starts with a list. kube's own would retry forever where the API server
+                // refuses to start a watch with this.
                 Err(error) if error.is_expired() => break,
                 Err(error) if K::IS_OPTIONAL && error.is_gone() => {
                     state.send_modify(|state| *state = State { is_listed: true, ..State::default() });
