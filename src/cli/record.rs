@@ -1,6 +1,6 @@
 //! `headcount record`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::output::print;
@@ -35,7 +35,16 @@ impl Record {
         let failed = |error| CommandError::Failed(format!("{}: {error}; name another file with -o", path.display()));
         std::fs::write(&path, &text).map_err(failed)?;
         let events = text.lines().filter(|line| line.starts_with("{\"event\"")).count();
-        print(&format!("{}: {events} events; explain them with headcount replay\n", path.display()))
+        print(&saved(&path, events))
+    }
+}
+
+/// What is printed once a recording is saved.
+fn saved(path: &Path, events: usize) -> String {
+    let path = path.display();
+    match events {
+        0 => format!("{path}: no events: nothing has happened lately\n"),
+        _ => format!("{path}: {events} events; explain them with headcount replay\n"),
     }
 }
 
@@ -58,5 +67,11 @@ mod tests {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
         assert_eq!(default_path(None, now), PathBuf::from("headcount-all-20231114T221320Z.jsonl"));
         assert_eq!(default_path(Some("us/../w b"), now), PathBuf::from("headcount-us_.._w_b-20231114T221320Z.jsonl"));
+    }
+
+    #[test]
+    fn a_recording_without_events_is_not_offered_for_replay() {
+        assert_eq!(saved(Path::new("a.jsonl"), 0), "a.jsonl: no events: nothing has happened lately\n");
+        assert_eq!(saved(Path::new("a.jsonl"), 7), "a.jsonl: 7 events; explain them with headcount replay\n");
     }
 }

@@ -71,6 +71,7 @@ async fn groups_command_is_patient_for_long() {
         assert_eq!((output.status.code(), rows.as_str()), (Some(1), ""));
         assert!(stderr.contains("headcount: reading eu ("), "it prints what it waits for: {stderr}");
         assert!(stderr.contains(&format!("gave up after {limit}: ")), "{stderr}");
+        assert!(stderr.contains("; headcount check says what to do about it"), "more time does not help: {stderr}");
     }
 }
 
