@@ -54,6 +54,17 @@ enum Known {
     },
 }
 
+/// A group whose instances' age is to be read.
+struct Due {
+    /// When it was last read.
+    asked: Option<Instant>,
+    key: GroupKey,
+    /// The group itself, where it is served by zones.
+    whole: GroupKey,
+    /// The instances.
+    inherited: HashSet<ProviderId>,
+}
+
 impl Judge {
     pub(in crate::fleet) fn new(clouds: HashMap<Arc<str>, ReadOnlyCloud>, cluster: Arc<LiveCluster>) -> Self {
         Self { clouds, cluster }
@@ -75,38 +86,8 @@ impl Judge {
             return self.cluster.store(None);
         }
         let comparable = self.comparable_sources(&nodes);
-        let ours = of_this_cluster(&groups, &views, &nodes);
-        let mut due = Vec::new();
-        for (key, view) in views.iter().filter(|(key, _)| comparable.contains(&key.source)) {
-            let (running, whole) = (running(view), view.whole());
-            let Some(seen) = groups.get_mut(*key) else { continue };
-            if ours.contains(&whole) {
-                seen.known = Known::Ours;
-            }
-            let Known::Unproven { inherited, old } = &mut seen.known else { continue };
-            inherited.retain(|id| running.contains(id));
-            old.retain(|id| inherited.contains(id));
-            if old.is_empty() && !inherited.is_empty() {
-                due.push((seen.asked, *key, whole, inherited.clone()));
-            }
-        }
-        // Those of a region that does not respond must not keep the others waiting in every look.
-        due.sort_by_key(|(asked, key, ..)| (*asked, *key));
-        due.truncate(ASKED_MAX);
-        let mut asked = Vec::new();
-        for (_, key, whole, inherited) in due {
-            groups.entry(key.clone()).and_modify(|seen| seen.asked = Some(Instant::now()));
-            let cloud = self.clouds.get(&key.source);
-            asked.extend(cloud.map(|cloud| async move { (key, old_instances(cloud, &whole, &inherited).await) }));
-        }
-        let mut found: Vec<_> = iter(asked).buffer_unordered(ASKED_AT_ONCE).collect().await;
-        found.retain(|(_, ids)| !ids.is_empty());
-        found.sort_by_key(|(key, _)| *key);
-        for (key, ids) in &found {
-            if let Some(Seen { known: Known::Unproven { old, .. }, .. }) = groups.get_mut(*key) {
-                old.clone_from(ids);
-            }
-        }
+        let due = note_nodes(&mut groups, &views, &nodes, &comparable);
+        let found = self.read_ages(&mut groups, due).await;
         let is_compared = |key: &GroupKey| comparable.contains(&key.source);
         let foreign = groups.iter().filter(|(key, _)| is_compared(key));
         let foreign = foreign.filter_map(|(key, seen)| Some((key.clone(), seen.foreign()?))).collect();
@@ -118,6 +99,33 @@ impl Judge {
                     they are deleted only with foreign: allow"
             );
         }
+    }
+
+    /// Reads which instances of these groups are old enough to be nodes: of as many groups as one look allows. Returns
+    /// the groups that have such instances.
+    async fn read_ages(
+        &self,
+        groups: &mut HashMap<GroupKey, Seen>,
+        mut due: Vec<Due>,
+    ) -> Vec<(GroupKey, HashSet<ProviderId>)> {
+        // Those of a region that does not respond must not keep the others waiting in every look.
+        due.sort_by(|one, other| (one.asked, &one.key).cmp(&(other.asked, &other.key)));
+        due.truncate(ASKED_MAX);
+        let mut asked = Vec::new();
+        for Due { key, whole, inherited, .. } in due {
+            groups.entry(key.clone()).and_modify(|seen| seen.asked = Some(Instant::now()));
+            let cloud = self.clouds.get(&key.source);
+            asked.extend(cloud.map(|cloud| async move { (key, old_instances(cloud, &whole, &inherited).await) }));
+        }
+        let mut found: Vec<_> = iter(asked).buffer_unordered(ASKED_AT_ONCE).collect().await;
+        found.retain(|(_, ids)| !ids.is_empty());
+        found.sort_by(|(one, _), (other, _)| one.cmp(other));
+        for (key, ids) in &found {
+            if let Some(Seen { known: Known::Unproven { old, .. }, .. }) = groups.get_mut(key) {
+                old.clone_from(ids);
+            }
+        }
+        found
     }
 
     /// The sources whose IDs have the form of some of these nodes' IDs. Nothing follows about a source from another
@@ -137,6 +145,32 @@ fn note_groups(groups: &mut HashMap<GroupKey, Seen>, views: &BTreeMap<&GroupKey,
         let seen = groups.entry((*key).clone()).or_insert_with(|| Seen::first(view));
         seen.identity = view.identity.or(seen.identity);
     }
+}
+
+/// Notes which groups have one of these nodes. Returns the others of comparable sources of which it is not known
+/// whether their instances are old enough to be nodes.
+fn note_nodes(
+    groups: &mut HashMap<GroupKey, Seen>,
+    views: &BTreeMap<&GroupKey, &GroupView>,
+    nodes: &HashSet<ProviderId>,
+    comparable: &HashSet<Arc<str>>,
+) -> Vec<Due> {
+    let ours = of_this_cluster(groups, views, nodes);
+    let mut due = Vec::new();
+    for (key, view) in views.iter().filter(|(key, _)| comparable.contains(&key.source)) {
+        let (running, whole) = (running(view), view.whole());
+        let Some(seen) = groups.get_mut(*key) else { continue };
+        if ours.contains(&whole) {
+            seen.known = Known::Ours;
+        }
+        let Known::Unproven { inherited, old } = &mut seen.known else { continue };
+        inherited.retain(|id| running.contains(id));
+        old.retain(|id| inherited.contains(id));
+        if old.is_empty() && !inherited.is_empty() {
+            due.push(Due { asked: seen.asked, key: (*key).clone(), whole, inherited: inherited.clone() });
+        }
+    }
+    due
 }
 
 /// The groups that belong to this cluster. Where each zone of a group is served, one with a node shows it for all.
