@@ -57,7 +57,12 @@ impl fmt::Display for Doubt {
 
 /// Why a group's first observation is in doubt, if it is.
 pub(crate) fn doubt_first(observation: &Observation) -> Option<Doubt> {
-    let Census { capacity, live, .. } = census(observation, &InFlight::default());
+    let in_flight = InFlight::default();
+    // As in `doubt`: instances that are protected stay beyond any capacity.
+    if in_flight.is_protected(observation) {
+        return None;
+    }
+    let Census { capacity, live, .. } = census(observation, &in_flight);
     (capacity < live).then_some(Doubt::CapacityBelowLive { capacity, live })
 }
 

@@ -27,6 +27,10 @@ fn a_first_observation_is_doubted_too() {
     let reading = group.reading(0, running(0..90));
     assert_eq!(doubt_first(&reading), Some(Doubt::CapacityBelowLive { capacity: 0, live: 90 }));
     assert_eq!(doubt_first(&group.reading(90, running(0..90))), None);
+    // Nothing deletes instances that are protected, so they may live beyond any capacity.
+    let mut protected = reading;
+    protected.instances.iter_mut().for_each(|one| one.is_protected = true);
+    assert_eq!(doubt_first(&protected), None);
 }
 
 #[test]

@@ -343,8 +343,10 @@ impl World {
                 let is_surplus_kept = group.plan().is_protected && capacity < live;
                 let is_explained = capacity == live || capacity <= group.plan().min || is_kept || is_surplus_kept;
                 // Instances beyond it that nothing of this process explains are left out of the target of a scale set
-                // until it grows.
-                let is_beyond = is_kept && (capacity..=live).contains(&target);
+                // until it grows. So are those of a protected group that the first read of a process has wrongly shown as
+                // empty: nothing tells them from the cloud's own.
+                let is_new = is_surplus_kept && !self.crashes.borrow().is_empty();
+                let is_beyond = (is_kept || is_new) && (capacity..=live).contains(&target);
                 let agrees = (target == live || is_beyond) && unlisted == 0 && is_explained;
                 (!agrees).then(|| format!("{}: target {target}, capacity {capacity}, live {live}", group.name()))
             })
