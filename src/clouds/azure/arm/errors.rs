@@ -2,6 +2,7 @@
 
 use std::time::SystemTime;
 
+use super::operations::GET_OPERATION;
 use crate::cloud::text::{MESSAGE_CHARS_MAX, shorten};
 use crate::cloud::{CloudError, Failure, FailureClass, Fault};
 use crate::clouds::azure::http::{ErrorBody, HttpResponse, Refusal, TransportError, is_throttling, retry_after};
@@ -252,9 +253,11 @@ pub(in crate::clouds::azure) fn classify(context: ErrorContext<'_>, response: &H
     if failure_class(code.as_deref().unwrap_or_default(), text) == FailureClass::OutOfResources {
         return CloudError::OutOfResources(fault());
     }
-    // 410 is what a service returns for the record of an operation that it no longer keeps: that is no failure of the
-    // operation. For VMs that are already gone, the code is unspecific; only the message shows it.
-    if matches!(status, 404 | 410) || error.says("is not an active virtual machine scale set vm instanceid") {
+    // The record of an operation that is no longer kept is no failure of the operation. Of anything else, a 410 says that
+    // the call is no longer served: what it is about may exist (law 5).
+    let is_forgotten = status == 410 && context.operation == GET_OPERATION;
+    // For VMs that are already gone, the code is unspecific; only the message shows it.
+    if status == 404 || is_forgotten || error.says("is not an active virtual machine scale set vm instanceid") {
         return CloudError::NotFound(fault());
     }
     match status {

@@ -52,7 +52,7 @@ fn codes_mean_what_azure_says() {
         (403, "AuthorizationFailed", "", "denied"),
         (404, "SubscriptionNotFound", "", "denied"),
         (404, "ResourceNotFound", "", "not found"),
-        (410, "Gone", "", "not found"),
+        (410, "Gone", "", "refused"),
         (400, "InvalidParameter", gone, "not found"),
         (400, "InvalidParameter", "something else", "refused"),
         (408, "", "", "unreachable"),

@@ -136,8 +136,9 @@ fn a_location_that_returns_the_resource_ends_with_the_state_of_the_resource() {
 #[test]
 fn only_an_error_of_azure_ends_an_operation() {
     let look = |status, body: &str| {
-        let error = super::super::errors::classify(CONTEXT, &response(status, &[], body));
-        progress(PollMethod::Location, CONTEXT, Err(error), SystemTime::UNIX_EPOCH)
+        let context = ErrorContext { operation: operations::GET_OPERATION, name: "one" };
+        let error = super::super::errors::classify(context, &response(status, &[], body));
+        progress(PollMethod::Location, context, Err(error), SystemTime::UNIX_EPOCH)
     };
     let coded = r#"{"error":{"code":"SomethingFailed","message":"no"}}"#;
     for status in [400, 409, 412] {
