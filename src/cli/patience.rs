@@ -47,7 +47,7 @@ impl Patience {
                 ready = &mut waiting => {
                     let is_unread = || fleet.sources().all(|(_, health)| health.good.is_none());
                     return match ready {
-                        Err(error) if is_unread() => Err(self.timed_out(&error.to_string(), has_failed(fleet))),
+                        Err(error) if is_unread() => Err(self.timed_out(fleet, &error.to_string())),
                         Ok(()) | Err(_) => Ok(until),
                     };
                 }
@@ -63,17 +63,14 @@ impl Patience {
         read.unwrap_or_else(|_elapsed| Err(format!("gave up after {limit}; --timeout sets a longer limit")))
     }
 
-    fn timed_out(self, reason: &str, has_failed: bool) -> CommandError {
+    fn timed_out(self, fleet: &Fleet, reason: &str) -> CommandError {
         let limit = humantime::format_duration(self.timeout);
+        // Where every source has failed, more time alone does not help.
+        let has_failed = fleet.sources().all(|(_, health)| health.problem.is_some());
         let advice =
             if has_failed { "headcount check says what to do about it" } else { "--timeout sets a longer limit" };
         CommandError::Failed(format!("gave up after {limit}: {reason}; {advice}"))
     }
-}
-
-/// Whether all sources have failed, so that more time alone does not help.
-fn has_failed(fleet: &Fleet) -> bool {
-    fleet.sources().all(|(_, health)| health.problem.is_some())
 }
 
 /// Not a log line: it is for the person who waits.
