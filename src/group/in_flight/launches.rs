@@ -33,8 +33,6 @@ pub(super) struct Launch {
     outcome: Outcome,
     /// How much of it the capacity that was read last does not show.
     unshown: u32,
-    /// How many of its instances the last list does not show.
-    unlisted: u32,
     /// Whether a capacity that does not include it was sent last, and each that was read since lacks it. If it had raised
     /// the capacity just before, that write undid it.
     may_be_undone: bool,
@@ -47,6 +45,8 @@ enum Outcome {
     Awaited {
         /// How many instances were requested.
         requested: u32,
+        /// How many of these the last list does not show.
+        unlisted: u32,
         /// The instances that were listed before.
         before: BTreeSet<ProviderId>,
     },
@@ -108,20 +108,28 @@ impl Launch {
         }
     }
 
+    /// How many of its instances the last list does not show. One that was listed once is not missed later.
+    fn unlisted(&self) -> u32 {
+        match &self.outcome {
+            Outcome::Awaited { unlisted, .. } => *unlisted,
+            Outcome::Known(known) => count(known.instances.values().filter(|is_listed| !**is_listed).count()),
+        }
+    }
+
     /// What an observation lists of it. `new` are listed instances that launches may have made whose outcome is not
     /// known.
     fn listed(&self, observation: &Observation, new: &mut Vec<&ProviderId>) -> Shown {
         let mut launch = self.clone();
-        let (listed, unlisted) = match &mut launch.outcome {
-            Outcome::Awaited { requested, before } => {
-                let mut unlisted = *requested;
+        let listed = match &mut launch.outcome {
+            Outcome::Awaited { requested, unlisted, before } => {
+                *unlisted = *requested;
                 new.retain(|id| {
                     let is_here = self.zone.as_ref().is_none_or(|zone| id.is_in(zone));
-                    let is_its_own = unlisted > 0 && is_here && !before.contains(*id);
-                    unlisted -= u32::from(is_its_own);
+                    let is_its_own = *unlisted > 0 && is_here && !before.contains(*id);
+                    *unlisted -= u32::from(is_its_own);
                     !is_its_own
                 });
-                (*requested - unlisted, unlisted)
+                *requested - *unlisted
             }
             Outcome::Known(Known { instances, .. }) => {
                 let names = observation.instances.iter().map(|one| one.id.instance());
@@ -129,10 +137,9 @@ impl Launch {
                 for (name, is_listed) in &mut *instances {
                     *is_listed |= listed.contains(name.as_str());
                 }
-                (count(listed.len()), count(instances.values().filter(|is_listed| !**is_listed).count()))
+                count(listed.len())
             }
         };
-        launch.unlisted = unlisted;
         Shown { launch, listed, lacking: 0 }
     }
 
@@ -159,11 +166,11 @@ impl Launch {
     /// Whether it has raised the capacity: all of it is listed, and the capacity has risen by a part of it. A launch raises
     /// it at once, by all that it launched. Something else has lowered what is lacking.
     fn has_raised(&self) -> bool {
-        self.known().is_some() && self.unlisted == 0 && self.unshown < self.number()
+        self.known().is_some() && self.unlisted() == 0 && self.unshown < self.number()
     }
 
     fn is_settled(&self) -> bool {
-        self.unshown == 0 && self.unlisted == 0 && self.known().is_some_and(|known| known.is_shown)
+        self.unshown == 0 && self.unlisted() == 0 && self.known().is_some_and(|known| known.is_shown)
     }
 
     /// Whether no capacity that was read at this moment lacks it any more.
@@ -200,7 +207,7 @@ impl InFlight {
 
     /// How many instances of launches the last list does not show.
     pub(crate) fn unlisted(&self) -> u32 {
-        self.launches.iter().map(|launch| launch.unlisted).sum()
+        self.launches.iter().map(Launch::unlisted).sum()
     }
 
     /// The same for each zone that launches were sent in.
@@ -208,7 +215,7 @@ impl InFlight {
         let mut unlisted = BTreeMap::new();
         for launch in &self.launches {
             if let Some(zone) = &launch.zone {
-                *unlisted.entry(zone.clone()).or_default() += launch.unlisted;
+                *unlisted.entry(zone.clone()).or_default() += launch.unlisted();
             }
         }
         unlisted
@@ -274,9 +281,8 @@ impl InFlight {
             id,
             zone,
             sent: now,
-            outcome: Outcome::Awaited { requested: number, before },
+            outcome: Outcome::Awaited { requested: number, unlisted: number, before },
             unshown: number,
-            unlisted: number,
             may_be_undone: false,
         };
         // What is read from now on no longer shows how the last deletion is counted.

@@ -12,14 +12,9 @@ impl GroupState {
         self.is_steady
     }
 
-    /// Whether the capacity was raised so recently that the group may not have begun to launch. Where a write names the
-    /// etag that it was computed on, another client's raise does not matter.
+    /// Whether the capacity was raised so recently that the group may not have begun to launch.
     pub(crate) fn has_just_grown(&self) -> bool {
-        let observation = &self.observation;
-        let is_young = |since: Time| observation.begun.since(since) < Consistency::LAUNCH_BEGINS;
-        let own = self.in_flight.operations().iter().filter(|operation| operation.is_unpolled_growth());
-        let seen = self.raised.filter(|_| !observation.reading.consistency.is_guarded());
-        own.map(|operation| operation.accepted).chain(seen).any(is_young)
+        self.grown.is_some_and(|grown| self.observation.begun.since(grown) < Consistency::LAUNCH_BEGINS)
     }
 
     /// When the launches of our last scale-up should have begun or failed, if nothing but a read shows what became of
@@ -42,8 +37,7 @@ impl GroupState {
         }
         let mut operations = self.in_flight.operations().iter();
         let is_growing = operations.any(|operation| operation.is_growth() && operation.is_polled());
-        let grown = self.raised.max(self.grown);
-        (!is_growing).then(|| grown.map_or(observation.detailed, |grown| grown + Consistency::LAG))
+        (!is_growing).then(|| self.grown.map_or(observation.detailed, |grown| grown + Consistency::LAG))
     }
 
     /// Whether live instances may be missing from the list that was read last.

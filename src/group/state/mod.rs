@@ -52,13 +52,12 @@ pub(crate) struct GroupState {
     placeholders_made: u64,
     /// What the cloud reports of recent launches, while instances are missing.
     activity: LaunchActivity,
-    /// When an observation first showed a capacity that another client had raised.
-    raised: Option<Time>,
     /// What our recent writes make of the capacity, where the cloud cannot check them.
     recent_writes: Option<RecentWrites>,
     /// A capacity write without a response that may still take effect.
     lost_write: Option<LostWrite>,
-    /// When the cloud last accepted or finished a scale-up of ours, unless it failed.
+    /// When the group last grew: the cloud accepted or finished a scale-up of ours, or a read showed that another client
+    /// had raised the capacity.
     grown: Option<Time>,
     /// Whether the instances last read are those of the capacity last read.
     is_steady: bool,
@@ -84,7 +83,6 @@ impl GroupState {
             placeholders: Vec::new(),
             placeholders_made: 0,
             activity: LaunchActivity::default(),
-            raised: None,
             recent_writes: None,
             lost_write: None,
             grown: None,
@@ -180,7 +178,7 @@ impl GroupState {
         let is_whole = observation.detailed == observation.begun || self.is_steady;
         self.is_steady = reads == Reads::Together || (is_whole && *etag == self.observation.reading.etag);
         if before.capacity.saturating_add(self.may_count_again()) < observation.reading.desired {
-            self.raised = Some(observation.begun);
+            self.grown = Some(observation.begun);
         }
         let is_listed = |id: &ProviderId| observation.instances.iter().any(|instance| instance.id == *id);
         let read = observation.detailed;

@@ -56,16 +56,6 @@ pub(super) struct LostWrite {
     is_shown: bool,
 }
 
-/// What a capacity that our writes set has to have room for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct RoomOwed {
-    /// How many instances.
-    room: u32,
-    /// Whether a write without a response took effect after a later one of ours. A read of its capacity does not lag
-    /// behind that.
-    undoes_a_later_write: bool,
-}
-
 /// Why a capacity is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum WriteReason {
@@ -367,12 +357,12 @@ impl GroupState {
         if self.in_flight.is_raising() {
             return None;
         }
-        let owed = self.room_owed(own)?;
+        let room = self.room_owed(own)?;
         let (census, to_be_raised) = (self.census(), self.in_flight.to_be_raised());
         // Without preconditions, a capacity falls when the cloud accepts a deletion. A read that lags does not show that
         // yet, and the surplus is deleted meanwhile.
         let fallen = census.unread;
-        let to = owed.room.min(reading.max);
+        let to = room.min(reading.max);
         if to <= reading.desired.saturating_add(to_be_raised).saturating_sub(fallen) {
             return None;
         }
@@ -384,9 +374,6 @@ impl GroupState {
         // Less than what we wrote is never sent, however much the launches add: the read may be older than that.
         let own = self.own_capacity().saturating_sub(self.in_flight.to_be_raised_since_written());
         let sent = |to: u32| to.saturating_sub(to_be_raised).max(own.min(reading.max));
-        if owed.undoes_a_later_write {
-            return Some(sent(to.max(meant.min(reading.max))));
-        }
         // What we wrote must not be lowered. To write it once more changes nothing if the read lags.
         let written = if to_be_raised > 0 { self.own_capacity_at_most() } else { self.own_capacity() };
         let may_repeat = self.may_have_been_lowered();
@@ -401,7 +388,7 @@ impl GroupState {
     /// An instance that was already going when we named it gave up no place: one more lives than the capacity allows
     /// for, and none of the cloud's own explains it. If a deletion got no response, the named instances that a read
     /// still shows may stay live; the capacity falls only when they begin to go.
-    fn room_owed(&self, own: Option<&OwnLaunches>) -> Option<RoomOwed> {
+    fn room_owed(&self, own: Option<&OwnLaunches>) -> Option<u32> {
         let observation = &self.observation;
         let desired = observation.reading.desired.saturating_add(self.in_flight.to_be_raised());
         let explains =
@@ -421,8 +408,7 @@ impl GroupState {
         let owed = owed.min(writes.seen);
         // What was set has room for those of them that were named before.
         let without_room = unsettled.saturating_sub(writes.named_before(&self.in_flight));
-        let room = live.min(writes.ceiling().saturating_add(without_room)).max(owed);
-        Some(RoomOwed { room, undoes_a_later_write: own_last.is_none() })
+        Some(live.min(writes.ceiling().saturating_add(without_room)).max(owed))
     }
 
     /// Whether launches show that the last observation is younger than the last of our writes that it seemed too old to

@@ -165,21 +165,16 @@ impl GroupState {
             return;
         };
         if operation.is_growth() {
-            // It has ended: what it made was listed before, and the observation is younger than its end.
-            self.grown = None;
             self.learn_no_kind_of_capacity();
         }
         let (now, since) = (observation.begun, observation.at);
-        let (raised, desired, before) = (self.raised, observation.reading.desired, self.observation.reading.desired);
+        // A capacity that counts again what was not deleted has not grown.
+        let again = operation.deletes().map_or(0, |ids| count(ids.len()));
+        let most = self.observation.reading.desired.saturating_add(again);
+        let (grown, desired) = (self.grown, observation.reading.desired);
         let lost = self.observe(observation);
-        // This may be the first read of its capacity, or of one that counts again what was not deleted: no other client
-        // raised it.
-        let own = match &operation.request {
-            OperationRequest::Capacity { to, .. } => *to,
-            OperationRequest::Deletion { ids, .. } => before.saturating_add(count(ids.len())),
-        };
-        if desired <= own {
-            self.raised = raised;
+        if desired <= most {
+            self.grown = grown;
         }
         let share = operation.launches();
         let expected = match operation.request {

@@ -164,3 +164,12 @@ fn a_scale_up_that_preempted_another_one_fails_for_both() {
     group.fail_with(second, group.tagged("\"3\"", 10, running(0..8)));
     assert_eq!((group.target(), group.failed()), (10, 2), "what was preempted was launched");
 }
+
+#[test]
+fn what_was_evicted_meanwhile_is_not_what_a_scale_up_failed_to_make() {
+    let mut group = Group::new(5, running(0..5));
+    let scale_up = group.write(5, 8, Some("scale-up"));
+    group.see(6, running(0..3));
+    group.fail(scale_up, 4, all(&[running(0..3), running(5..6)]));
+    assert_eq!((group.target(), group.failed()), (6, 2), "it made one of three");
+}

@@ -481,3 +481,16 @@ fn an_instance_that_was_launched_after_a_late_write_was_sent_does_not_show_it() 
     assert_eq!(see(12, 13), Some(13), "it took effect");
     assert_eq!(see(10, 1), Some(13), "this read lags");
 }
+
+/// Its launch began while the write was on its way.
+#[test]
+fn an_instance_that_was_launched_before_a_write_was_answered_does_not_show_it() {
+    let mut group = Group::new(10, live(0..10));
+    let write = CapacityWrite { answered: wall(5), ..group.capacity_write(10, 13, None) };
+    group.state.send_capacity();
+    group.state.accept_capacity(OperationId(1), write);
+    let launched = vec![Launched { instance: id(9).instance().to_owned(), at: wall(3) }];
+    group.state.learn_activity(LaunchActivity { launched, ..LaunchActivity::default() });
+    group.see_at(6, 10, live(0..10));
+    assert_eq!(plan::raised_capacity(&group.state, 1), Some(14), "the read may lag behind the write");
+}

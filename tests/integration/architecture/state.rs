@@ -18,7 +18,7 @@ const OWNERS: [(&str, &str); 7] = [
     ("Known", "in_flight/launches.rs"),
 ];
 /// Each of them is a reason why the machine is hard to hold in mind, so these numbers only fall. 45 is the aim.
-const FIELDS_MAX: usize = 68;
+const FIELDS_MAX: usize = 66;
 /// 18 is the aim, and reached. What is assumed of the clouds is part of the consistency model, and no decision's own.
 const CONSTANTS_MAX: usize = 17;
 

@@ -451,8 +451,8 @@ async fn an_instance_that_another_process_deletes_meanwhile_is_not_deleted_twice
         let fixture = Fixture::that_lowers([plan]).await;
         fixture.increase("g", 1).await.expect(kind);
         fixture.until("it has failed", |fixture| fixture.failed("g").len() == 1).await;
-        // Nothing is lowered while its operation seems to run: it is polled at intervals.
-        sleep(Duration::from_secs(5)).await;
+        // Nothing is lowered while its operation seems to run, nor while a list may lack what it made.
+        sleep(Duration::from_secs(35)).await;
         let victim = fixture.instances("g", InstanceState::Running)[0].clone();
         let both = [fixture.failed("g")[0].clone(), victim.clone()];
         // The capacity is lowered by the placeholder first. The other process deletes the instance during that call.
