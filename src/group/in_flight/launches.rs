@@ -29,6 +29,9 @@ pub(super) struct Launch {
     zone: Option<ZoneName>,
     /// When it was sent.
     sent: Time,
+    /// By when it had launched something: a list showed an instance of it, or the response told. Of one whose outcome is
+    /// not known, that may have been an instance of something else.
+    launched: Option<Time>,
     /// What it was asked to launch, until it is known what it launched.
     outcome: Outcome,
     /// How much of it the capacity that was read last does not show.
@@ -57,8 +60,6 @@ enum Outcome {
 /// What a launch is known to have launched.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Known {
-    /// When it became known what was launched.
-    at: Time,
     /// All that it launched, by [`ProviderId::instance`], each with whether a list has shown it.
     instances: BTreeMap<String, bool>,
     /// Whether the capacity has been seen to include these instances.
@@ -82,8 +83,8 @@ impl Shown {
     /// launch raises the capacity at once, by all that it launched.
     fn order(&self, lacking: u32) -> impl Ord + use<> {
         let (launch, known) = (&self.launch, self.launch.known());
-        let known_at = known.map(|known| known.at);
-        let undone = launch.may_be_undone.then_some((known_at.is_none(), known_at));
+        let launched = launch.launched;
+        let undone = launch.may_be_undone.then_some((launched.is_none(), launched));
         let was_listed = known.is_some_and(|known| known.instances.values().any(|is_listed| *is_listed));
         let was_shown = known.is_some_and(|known| known.is_shown);
         let is_other = launch.number() != lacking;
@@ -140,17 +141,21 @@ impl Launch {
                 count(listed.len())
             }
         };
+        if listed > 0 {
+            launch.launched.get_or_insert(observation.detailed);
+        }
         Shown { launch, listed, lacking: 0 }
     }
 
     /// Whether the capacity should have risen by it, as far as an observation tells that lists so many of it.
     fn is_due(&self, listed: u32, read: Time) -> bool {
-        let is_due = |known: &Known| {
-            // A list without any of them is older than the launch, whatever its capacity is.
-            let is_younger = listed > 0 || known.instances.is_empty();
-            is_younger && read.since(known.at) > Consistency::LAUNCH_RAISES
-        };
-        self.known().is_some_and(is_due)
+        // A list without any of them is older than the launch, whatever its capacity is.
+        self.known().is_some() && listed > 0 && self.raises_by(read)
+    }
+
+    /// Whether a capacity that was read at this moment should have risen by what it had launched by then.
+    fn raises_by(&self, read: Time) -> bool {
+        self.launched.is_some_and(|launched| read.since(launched) > Consistency::LAUNCH_RAISES)
     }
 
     /// This launch, where the capacity that was read at this moment has no room yet for so much of it.
@@ -158,15 +163,20 @@ impl Launch {
         // A capacity that has shown it is not enough: this read may lag behind that one.
         self.unshown = if self.is_due(listed, read) { 0 } else { unshown };
         if let Outcome::Known(known) = &mut self.outcome {
-            known.is_shown |= unshown == 0 && (listed > 0 || known.instances.is_empty());
+            known.is_shown |= unshown == 0 && listed > 0;
         }
         self
     }
 
-    /// Whether it has raised the capacity: all of it is listed, and the capacity has risen by a part of it. A launch raises
-    /// it at once, by all that it launched. Something else has lowered what is lacking.
-    fn has_raised(&self) -> bool {
-        self.known().is_some() && self.unlisted() == 0 && self.unshown < self.number()
+    /// Whether it adds nothing more to the capacity that was read at this moment. A launch raises it at once, by all that
+    /// it launched: where all of that is listed and the capacity has risen by a part of it, something else has lowered
+    /// what is lacking. Where its outcome is not known, what a list showed of it may have been something else: the
+    /// capacity is not waited for much longer than that launch would take to raise it.
+    fn has_raised(&self, read: Time) -> bool {
+        match &self.outcome {
+            Outcome::Awaited { .. } => self.raises_by(read),
+            Outcome::Known(_) => self.unlisted() == 0 && self.unshown < self.number(),
+        }
     }
 
     fn is_settled(&self) -> bool {
@@ -175,10 +185,10 @@ impl Launch {
 
     /// Whether no capacity that was read at this moment lacks it any more.
     fn is_over(&self, read: Time, now: Time) -> bool {
-        match self.known() {
-            Some(known) => {
-                read.since(known.at) > Consistency::LAG
-                    || now.since(known.at) > Consistency::LAG + Consistency::LAUNCH_RAISES
+        match self.launched.filter(|_| self.known().is_some()) {
+            Some(launched) => {
+                read.since(launched) > Consistency::LAG
+                    || now.since(launched) > Consistency::LAG + Consistency::LAUNCH_RAISES
             }
             None => now.since(self.sent) > OPERATION_LIFE,
         }
@@ -243,20 +253,20 @@ impl InFlight {
     }
 
     /// How much launches may still add to the capacity that was read last.
-    pub(crate) fn to_be_raised(&self) -> u32 {
-        self.launches.iter().filter(|launch| !launch.has_raised()).map(|launch| launch.unshown).sum()
+    pub(crate) fn to_be_raised(&self, read: Time) -> u32 {
+        self.launches.iter().filter(|launch| !launch.has_raised(read)).map(|launch| launch.unshown).sum()
     }
 
     /// The same, of the launches that were sent after the last capacity write.
-    pub(crate) fn to_be_raised_since_written(&self) -> u32 {
-        let since = self.launches.iter().filter(|launch| !launch.has_raised() && !launch.may_be_undone);
+    pub(crate) fn to_be_raised_since_written(&self, read: Time) -> u32 {
+        let since = self.launches.iter().filter(|launch| !launch.has_raised(read) && !launch.may_be_undone);
         since.map(|launch| launch.unshown).sum()
     }
 
     /// Whether a launch is about to raise the capacity, or has just done so: its instances are known, and no capacity that
     /// was read has shown it. A capacity written now may undo it.
-    pub(crate) fn is_raising(&self) -> bool {
-        let is_awaited = |launch: &&Launch| launch.unshown > 0 && !launch.has_raised() && !launch.may_be_undone;
+    pub(crate) fn is_raising(&self, read: Time) -> bool {
+        let is_awaited = |launch: &&Launch| launch.unshown > 0 && !launch.has_raised(read) && !launch.may_be_undone;
         let mut known = self.launches.iter().filter(is_awaited).filter_map(Launch::known);
         known.any(|known| !known.is_shown)
     }
@@ -281,6 +291,7 @@ impl InFlight {
             id,
             zone,
             sent: now,
+            launched: None,
             outcome: Outcome::Awaited { requested: number, unlisted: number, before },
             unshown: number,
             may_be_undone: false,
@@ -301,7 +312,9 @@ impl InFlight {
         if instances.is_empty() {
             self.launches.remove(position);
         } else {
-            launch.outcome = Outcome::Known(Known { at: now, instances, is_shown: false });
+            let is_listed = shown.instances.iter().any(|one| instances.contains_key(one.id.instance()));
+            launch.launched = launch.launched.filter(|_| is_listed).or(Some(now));
+            launch.outcome = Outcome::Known(Known { instances, is_shown: false });
         }
         self.note_launches(shown);
         short

@@ -348,17 +348,17 @@ impl GroupState {
     ///
     /// Launches in flight are left out of it: each raises the capacity by itself.
     pub(crate) fn undone_capacity(&self, own: Option<&OwnLaunches>) -> Option<u32> {
-        let reading = &self.observation.reading;
+        let (reading, read) = (&self.observation.reading, self.observation.begun);
         // Where deletions can fail, the instances live on by themselves, and the next scale-up makes room for them.
         if reading.consistency.deletions == Deletions::CanFail {
             return None;
         }
         // A write may undo what a launch is about to raise. That shows before AWS acts: see LAUNCH_RAISES.
-        if self.in_flight.is_raising() {
+        if self.in_flight.is_raising(read) {
             return None;
         }
         let room = self.room_owed(own)?;
-        let (census, to_be_raised) = (self.census(), self.in_flight.to_be_raised());
+        let (census, to_be_raised) = (self.census(), self.in_flight.to_be_raised(read));
         // Without preconditions, a capacity falls when the cloud accepts a deletion. A read that lags does not show that
         // yet, and the surplus is deleted meanwhile.
         let fallen = census.unread;
@@ -372,7 +372,7 @@ impl GroupState {
         let lowered = self.in_flight.unshown().saturating_sub(to_be_raised);
         let meant = census.capacity.saturating_sub(lowered).saturating_sub(fallen);
         // Less than what we wrote is never sent, however much the launches add: the read may be older than that.
-        let own = self.own_capacity().saturating_sub(self.in_flight.to_be_raised_since_written());
+        let own = self.own_capacity().saturating_sub(self.in_flight.to_be_raised_since_written(read));
         let sent = |to: u32| to.saturating_sub(to_be_raised).max(own.min(reading.max));
         // What we wrote must not be lowered. To write it once more changes nothing if the read lags.
         let written = if to_be_raised > 0 { self.own_capacity_at_most() } else { self.own_capacity() };
@@ -390,7 +390,7 @@ impl GroupState {
     /// still shows may stay live; the capacity falls only when they begin to go.
     fn room_owed(&self, own: Option<&OwnLaunches>) -> Option<u32> {
         let observation = &self.observation;
-        let desired = observation.reading.desired.saturating_add(self.in_flight.to_be_raised());
+        let desired = observation.reading.desired.saturating_add(self.in_flight.to_be_raised(observation.begun));
         let explains =
             |writes: &RecentWrites| writes.at <= observation.detailed && writes.explain(desired, &self.in_flight);
         let own_last = self.recent_writes(observation.begun).filter(explains);

@@ -249,3 +249,17 @@ fn an_instance_that_a_warm_pool_returned_dates_no_read_that_lacks_what_was_launc
     group.see_at(20, 12, all(&[live(0..10), live(20..22)]));
     assert_eq!(plan::raised_capacity(&group.state, 1), Some(13));
 }
+
+/// What a list shows of a launch without a response may be what the cloud launched in the place of instances that were
+/// going.
+#[test]
+fn a_capacity_that_fell_twice_is_not_left_to_a_launch_that_may_have_raised_nothing() {
+    let mut group = Group::new(5, live(0..5));
+    group.launch(3);
+    group.terminate(0..5);
+    let listed = || all(&[going(0..5), live(5..9)]);
+    group.see_at(3, 1, listed());
+    assert_eq!((group.target(), group.undone()), (4, None), "the launch may be about to raise it");
+    group.see_at(11, 1, listed());
+    assert_eq!((group.target(), group.undone()), (4, Some(4)), "it would have done so by now");
+}
